@@ -13,7 +13,8 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Context, EventLoop, Server, ServiceSetup, Status};
+use nearcall::service::ServiceSetup;
+use nearcall::{CallOptions, Client, Context, EventLoop, Server, Status};
 use nearcall_os::clock;
 
 use self::setup::{MeasureReply, MeasureRequest, Member, MemberCaller, MemberDispatcher};

@@ -21,7 +21,7 @@ pub(crate) fn sync_caller(service: &Service, types: &prost_build::Service) -> St
         &paragraph(&format!("Calls methods of a [`{rust_name}`], in this thread or elsewhere.")),
         &paragraph(&format!(
             "Its functions wait; [`{}`] has the same functions as futures. Their errors are those \
-             of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.",
+             of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.",
             names.async_caller
         )),
         &names.caller.note(),
@@ -31,7 +31,7 @@ pub(crate) fn sync_caller(service: &Service, types: &prost_build::Service) -> St
         "#[inline]\n\
          pub fn {}(&self, bytes: usize) -> {} {{ self.object.loan(bytes) }}\n",
         service.caller.loan,
-        status_result("::nearcall::Loan")
+        status_result("::nearcall::client::Loan")
     );
     for (method, types) in methods(service, types) {
         text += &sync_functions(service, method, types);
@@ -50,7 +50,7 @@ pub(crate) fn async_caller(service: &Service, types: &prost_build::Service) -> S
         &paragraph(&format!(
             "Nothing happens before a future is polled; dropping it cancels its call. [`{}`] has \
              the same functions for programs without an executor. Their errors are those of \
-             [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.",
+             [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.",
             names.caller
         )),
         &names.async_caller.note(),
@@ -60,7 +60,7 @@ pub(crate) fn async_caller(service: &Service, types: &prost_build::Service) -> S
         "#[inline]\n\
          pub fn {}<'a>(&'a self, bytes: usize) -> {} {{ self.object.loan(bytes) }}\n",
         service.caller.loan,
-        future("::nearcall::Loan")
+        future("::nearcall::client::Loan")
     );
     for (method, types) in methods(service, types) {
         text += &async_function(service, method, types);
@@ -85,21 +85,21 @@ fn head(service: &Service, name: &DerivedName, object: &str) -> String {
     let loan_docs = join(&[
         &paragraph(&format!(
             "Lends memory for a `bytes` field of a request: see \
-             [`{object}::loan`](::nearcall::{object}::loan)."
+             [`{object}::loan`](::nearcall::client::{object}::loan)."
         )),
         &names.loan.note(),
         &errors("The server cannot be reached, or there is no memory to lend in time."),
     ]);
     format!(
         "#[derive(Debug, Clone)]\n\
-         pub struct {name} {{ object: ::nearcall::{object} }}\n\
+         pub struct {name} {{ object: ::nearcall::client::{object} }}\n\
          impl {name} {{\n\
          /// The description of `{full_name}` for the runtime.\n\
-         pub const INTERFACE: &'static ::nearcall::Interface = &{interface};\n\
+         pub const INTERFACE: &'static ::nearcall::service::Interface = &{interface};\n\
          {new_docs}\
          pub fn {new}(client: &::nearcall::Client, address: &str) -> \
          ::core::result::Result<Self, ::nearcall::BadAddress> {{\n\
-         let object = ::nearcall::{object}::new(client, Self::INTERFACE, address)?;\n\
+         let object = ::nearcall::client::{object}::new(client, Self::INTERFACE, address)?;\n\
          ::core::result::Result::Ok(Self {{ object }}) }}\n\
          {with_docs}\
          #[must_use]\n\
@@ -116,8 +116,8 @@ fn sync_functions(service: &Service, method: &Method, types: &prost_build::Metho
     let Method { rust_name, kind, names, .. } = method;
     let (input, output) = (&types.input_type, &types.output_type);
     let Shape { entry, has_request, summary } = Shape::of(*kind);
-    let replies = format!("::nearcall::ReplyStream<{output}>");
-    let requests = "::nearcall::RequestStream";
+    let replies = format!("::nearcall::stream::ReplyStream<{output}>");
+    let requests = "::nearcall::stream::RequestStream";
     let result = status_result(&match kind {
         Kind::Unary => output.clone(),
         Kind::Oneway => "()".to_owned(),
@@ -154,7 +154,7 @@ fn sync_functions(service: &Service, method: &Method, types: &prost_build::Metho
     ]);
     format!(
         "{function}{docs}#[inline]\n\
-         pub fn {}(&self, {request}) -> ::nearcall::PendingCall<{output}> {{\n\
+         pub fn {}(&self, {request}) -> ::nearcall::client::PendingCall<{output}> {{\n\
          self.object.start(&{fixed}, request) }}\n",
         names.start
     )
@@ -165,11 +165,11 @@ fn async_function(service: &Service, method: &Method, types: &prost_build::Metho
     let Method { rust_name, kind, .. } = method;
     let (input, output) = (&types.input_type, &types.output_type);
     let Shape { entry, has_request, summary } = Shape::of(*kind);
-    let replies = format!("::nearcall::AsyncReplyStream<{output}>");
-    let requests = "::nearcall::AsyncRequestStream";
+    let replies = format!("::nearcall::stream::AsyncReplyStream<{output}>");
+    let requests = "::nearcall::stream::AsyncRequestStream";
     let result = match kind {
-        Kind::Unary => format!("::nearcall::AsyncCall<'a, {input}, {output}>"),
-        Kind::Oneway => format!("::nearcall::AsyncSend<'a, {input}>"),
+        Kind::Unary => format!("::nearcall::client::AsyncCall<'a, {input}, {output}>"),
+        Kind::Oneway => format!("::nearcall::client::AsyncSend<'a, {input}>"),
         Kind::ReplyStream => future(&replies),
         Kind::RequestStream => future(&format!("{requests}<{input}, {output}>")),
         Kind::BothStreams => future(&format!("({requests}<{input}, ()>, {replies})")),

@@ -21,18 +21,18 @@ pub(crate) fn sync_dispatcher(service: &Service) -> String {
     format!(
         "{docs}\
          pub type {name}<{t}, P = ::std::sync::Arc<{t}>> = \
-         ::nearcall::SyncDispatcher<{skeleton}, {t}, P>;\n\
-         impl<{t}: {rust_name}> ::nearcall::SyncSkeleton<{t}> for {skeleton} {{\n\
+         ::nearcall::service::SyncDispatcher<{skeleton}, {t}, P>;\n\
+         impl<{t}: {rust_name}> ::nearcall::service::SyncSkeleton<{t}> for {skeleton} {{\n\
          type Object = dyn {rust_name};\n\
-         const INTERFACE: &'static ::nearcall::Interface = &{interface};\n\
-         fn local(service: ::nearcall::SharedService<{t}>) -> \
-         ::nearcall::SharedService<dyn {rust_name}> {{\n\
+         const INTERFACE: &'static ::nearcall::service::Interface = &{interface};\n\
+         fn local(service: ::nearcall::service::SharedService<{t}>) -> \
+         ::nearcall::service::SharedService<dyn {rust_name}> {{\n\
          match service {{\n\
-         ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),\n\
-         ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),\n\
+         ::nearcall::service::SharedService::Arc(it) => ::nearcall::service::SharedService::Arc(it),\n\
+         ::nearcall::service::SharedService::Rc(it) => ::nearcall::service::SharedService::Rc(it),\n\
          }} }}\n\
          #[inline]\n\
-         fn dispatch(service: &{t}, incoming: ::nearcall::Incoming<'_>) {{\n\
+         fn dispatch(service: &{t}, incoming: ::nearcall::service::Incoming<'_>) {{\n\
          match incoming.method() {{\n\
          {arms}\
          _ => incoming.unimplemented(),\n\
@@ -50,10 +50,10 @@ pub(crate) fn async_dispatcher(service: &Service) -> String {
     let docs = alias_docs(trait_name, name);
     format!(
         "{docs}\
-         pub type {name}<{t}> = ::nearcall::AsyncDispatcher<{skeleton}, {t}>;\n\
-         impl<{t}: {trait_name}> ::nearcall::AsyncSkeleton<{t}> for {skeleton} {{\n\
-         const INTERFACE: &'static ::nearcall::Interface = &{interface};\n\
-         fn dispatch(incoming: ::nearcall::AsyncIncoming<'_, {t}>) {{\n\
+         pub type {name}<{t}> = ::nearcall::service::AsyncDispatcher<{skeleton}, {t}>;\n\
+         impl<{t}: {trait_name}> ::nearcall::service::AsyncSkeleton<{t}> for {skeleton} {{\n\
+         const INTERFACE: &'static ::nearcall::service::Interface = &{interface};\n\
+         fn dispatch(incoming: ::nearcall::service::AsyncIncoming<'_, {t}>) {{\n\
          match incoming.method() {{\n\
          {arms}\
          _ => incoming.unimplemented(),\n\

@@ -115,17 +115,18 @@ fn method_docs(method: &Method, types: &prost_build::Method) -> String {
 /// The arguments after the context, and the result.
 fn sync_signature(method: &Method, types: &prost_build::Method) -> (String, Option<String>) {
     let (input, output) = (&types.input_type, &types.output_type);
-    let items = format!("items: ::nearcall::ItemReceiver<{input}>");
+    let items = format!("items: ::nearcall::stream::ItemReceiver<{input}>");
     let ends = status_result("()");
     match method.kind {
         Kind::Unary => (format!("request: &{input}"), Some(status_result(output))),
         Kind::Oneway => (format!("request: &{input}"), None),
-        Kind::ReplyStream => {
-            (format!("request: &{input}, items: ::nearcall::ItemSender<{output}>"), Some(ends))
-        }
+        Kind::ReplyStream => (
+            format!("request: &{input}, items: ::nearcall::stream::ItemSender<{output}>"),
+            Some(ends),
+        ),
         Kind::RequestStream => (items, Some(status_result(output))),
         Kind::BothStreams => {
-            (format!("{items}, replies: ::nearcall::ItemSender<{output}>"), Some(ends))
+            (format!("{items}, replies: ::nearcall::stream::ItemSender<{output}>"), Some(ends))
         }
     }
 }
@@ -134,17 +135,17 @@ fn sync_signature(method: &Method, types: &prost_build::Method) -> (String, Opti
 fn async_signature(method: &Method, types: &prost_build::Method) -> (String, String) {
     let (input, output) = (&types.input_type, &types.output_type);
     let request = format!("request: {input}");
-    let items = format!("items: ::nearcall::AsyncItemReceiver<{input}>");
+    let items = format!("items: ::nearcall::stream::AsyncItemReceiver<{input}>");
     let ends = status_result("()");
     match method.kind {
         Kind::Unary => (request, status_result(output)),
         Kind::Oneway => (request, "()".to_owned()),
         Kind::ReplyStream => {
-            (format!("{request}, items: ::nearcall::AsyncItemSender<{output}>"), ends)
+            (format!("{request}, items: ::nearcall::stream::AsyncItemSender<{output}>"), ends)
         }
         Kind::RequestStream => (items, status_result(output)),
         Kind::BothStreams => {
-            (format!("{items}, replies: ::nearcall::AsyncItemSender<{output}>"), ends)
+            (format!("{items}, replies: ::nearcall::stream::AsyncItemSender<{output}>"), ends)
         }
     }
 }
@@ -162,7 +163,7 @@ pub(crate) fn statics(service: &Service) -> String {
     text = docs::join(&[&text, &types.methods_module.note()]);
     text += &format!(
         "mod {} {{\n\
-         use ::nearcall::{{Idempotency, Method, MethodKind}};\n\
+         use ::nearcall::service::{{Idempotency, Method, MethodKind}};\n\
          pub struct Skeleton;\n",
         types.methods_module
     );
@@ -180,7 +181,7 @@ pub(crate) fn statics(service: &Service) -> String {
     }
     let methods = service.methods.iter().map(|one| format!("&{}, ", method_static(service, one)));
     text += &format!(
-        "}}\nstatic {interface}: ::nearcall::Interface = ::nearcall::Interface {{ \
+        "}}\nstatic {interface}: ::nearcall::service::Interface = ::nearcall::service::Interface {{ \
          name: {full_name:?}, methods: &[{}], descriptor_set: {DESCRIPTOR_SET} }};\n",
         methods.collect::<String>(),
     );

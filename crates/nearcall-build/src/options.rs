@@ -63,7 +63,7 @@ pub(crate) struct MethodOptions {
     pub(crate) idempotency: Idempotency,
 }
 
-/// Whether a call may be made again: the variants of `nearcall::Idempotency`.
+/// Whether a call may be made again: the variants of `nearcall::service::Idempotency`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idempotency {
     Unknown,

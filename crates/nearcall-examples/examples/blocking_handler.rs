@@ -11,7 +11,8 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{Blocking, BlockingPool, CallOptions, Client, Context, Server, Status};
+use nearcall::service::{Blocking, BlockingPool};
+use nearcall::{CallOptions, Client, Context, Server, Status};
 
 use self::home::{
     Meter, MeterCaller, MeterDispatcher, Temperature, Thermostat, ThermostatCaller,

@@ -14,7 +14,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Context, EventLoop, Server, Status, Stopper};
+use nearcall::event_loop::Stopper;
+use nearcall::{CallOptions, Client, Context, EventLoop, Server, Status};
 
 use self::home::{
     Boiler, BoilerCaller, BoilerDispatcher, HeatReply, HeatRequest, Sensor, SensorCaller,

@@ -15,10 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use nearcall::event_loop::TimerId;
-use nearcall::{
-    CallOptions, Client, Code, Context, Deadline, Event, EventLoop, Responder, Server, Status,
-    Stopper,
-};
+use nearcall::event_loop::{Event, Stopper};
+use nearcall::service::Responder;
+use nearcall::{CallOptions, Client, Code, Context, Deadline, EventLoop, Server, Status};
 
 use self::home::{BoilRequest, GivenUpReply, Kettle, KettleCaller, KettleDispatcher, Temperature};
 

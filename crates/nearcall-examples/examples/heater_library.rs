@@ -15,7 +15,8 @@
 use std::error::Error;
 use std::sync::Mutex;
 
-use nearcall::{Context, ServiceSetup, Status};
+use nearcall::service::ServiceSetup;
+use nearcall::{Context, Status};
 
 use self::home::{Temperature, Thermostat, ThermostatDispatcher};
 

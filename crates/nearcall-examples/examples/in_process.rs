@@ -9,7 +9,8 @@ use std::cell::Cell;
 use std::error::Error;
 use std::sync::Arc;
 
-use nearcall::{Client, Code, Context, EventLoop, Peer, Server, Status};
+use nearcall::observe::Peer;
+use nearcall::{Client, Code, Context, EventLoop, Server, Status};
 
 use self::home::{Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher};
 

@@ -10,7 +10,8 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nearcall::{CallEnd, Client, Code, Context, InterceptedCall, Interceptor, Server, Status};
+use nearcall::observe::{CallEnd, InterceptedCall, Interceptor};
+use nearcall::{Client, Code, Context, Server, Status};
 
 use self::home::{Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher};
 

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use nearcall::event_loop::Event;
 use nearcall::event_loop::Interest;
-use nearcall::{Client, Context, Deadline, Event, EventLoop, Server, Status};
+use nearcall::{Client, Context, Deadline, EventLoop, Server, Status};
 
 use self::home::{Sensor, SensorCaller, SensorDispatcher, Temperature};
 

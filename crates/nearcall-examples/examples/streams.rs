@@ -9,7 +9,8 @@ use std::error::Error;
 use std::process;
 use std::thread;
 
-use nearcall::{Bytes, Client, Context, ItemReceiver, ItemSender, Server, Status};
+use nearcall::stream::{ItemReceiver, ItemSender};
+use nearcall::{Bytes, Client, Context, Server, Status};
 
 use self::home::{
     Archive, ArchiveCaller, ArchiveDispatcher, BrewRequest, Brewer, BrewerCaller, BrewerDispatcher,

@@ -18,10 +18,10 @@ use std::fmt;
 use std::io::Write;
 use std::process::{self, Command, ExitCode};
 
+use nearcall::event_loop::Event;
 use nearcall::event_loop::Interest;
-use nearcall::{
-    Client, Context, Deadline, Event, EventLoop, ListenError, Server, Status, TerminationSignals,
-};
+use nearcall::server::{ListenError, TerminationSignals};
+use nearcall::{Client, Context, Deadline, EventLoop, Server, Status};
 
 use self::home::{Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher};
 

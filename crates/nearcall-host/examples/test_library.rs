@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{
-    CallContext, CallOptions, Client, Context, ItemReceiver, ItemSender, Limits, Peer, Responder,
-    Server, ServiceSetup, Status,
-};
+use nearcall::observe::Peer;
+use nearcall::service::{Responder, ServiceSetup};
+use nearcall::stream::{ItemReceiver, ItemSender};
+use nearcall::{CallContext, CallOptions, Client, Context, Limits, Server, Status};
 use nearcall_os::clock::monotonic_ns;
 
 use nearcall_testkit::home::{

@@ -21,8 +21,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use nearcall::event_loop::Event;
 use nearcall::event_loop::{DescriptorId, Signal};
-use nearcall::{Deadline, Event, EventLoop, ListenError, RegisterError, Responder, Server};
+use nearcall::server::{ListenError, RegisterError};
+use nearcall::service::Responder;
+use nearcall::{Deadline, EventLoop, Server};
 use nearcall_channel::{Address, Listener, Refusal, SocketAccess};
 use nearcall_os::process::DescriptorLimit;
 use nearcall_os::{clock, process as os_process};

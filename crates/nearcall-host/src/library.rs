@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use nearcall::Server;
 use nearcall::limits::Limits;
-use nearcall::{RunningServer, Server, ServerError, StartError};
+use nearcall::server::{RunningServer, ServerError, StartError};
 use nearcall_os::Deadline;
 use nearcall_os::library::{Library, LibraryFile, LoadError, serve_libraries};
 use nearcall_os::poll::{self, PollFd, PollFlags};

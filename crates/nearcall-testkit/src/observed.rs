@@ -9,7 +9,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Deadline, Event, EventLoop, Limits, Server, Stopper};
+use nearcall::event_loop::{Event, Stopper};
+use nearcall::{CallOptions, Client, Deadline, EventLoop, Limits, Server};
 use nearcall_os::clock;
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use nearcall::{
-    Client, Context, EventLoop, Interface, Limits, Method, ObjectRef, Peer, Responder, Server,
-    Status, Stopper,
-};
+use nearcall::client::ObjectRef;
+use nearcall::event_loop::Stopper;
+use nearcall::observe::Peer;
+use nearcall::service::{Interface, Method, Responder};
+use nearcall::{Client, Context, EventLoop, Limits, Server, Status};
 
 use nearcall_wire::Hello;
 

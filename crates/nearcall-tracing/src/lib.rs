@@ -26,7 +26,8 @@
 
 use std::fmt;
 
-use nearcall::{CallEnd, CallSide, InterceptedCall, Interceptor, Peer, Status};
+use nearcall::Status;
+use nearcall::observe::{CallEnd, CallSide, InterceptedCall, Interceptor, Peer};
 use tracing::field::{Empty, display};
 use tracing::{Level, Span};
 

@@ -6,7 +6,7 @@
 //! server of the same event loop. `via=auto` has the client choose by its traffic. `#INSTANCE`
 //! names one of several objects with the same interface.
 //! **Invariants:** a printed address parses back to the same address.
-//! **Not here:** connecting (`client.rs`).
+//! **Not here:** connecting (`clients.rs`).
 
 use std::fmt;
 use std::str::FromStr;

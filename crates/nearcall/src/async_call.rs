@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
-use crate::client::{AsyncRoute, Client, ObjectName};
+use crate::clients::{AsyncRoute, Client, ObjectName};
 use crate::codec::Message;
 use crate::connection::Outgoing;
 use crate::deadline::Deadline;
@@ -53,7 +53,7 @@ pub(crate) use self::streaming::AsyncStreamedCall;
 /// When as many calls are in flight as [`Limits::calls_max`](crate::Limits::calls_max) allows, or
 /// the channel is full, a call waits until it is its turn, in the order in which they join.
 /// Dropping a call cancels it. A server of the same thread is not called directly: the short
-/// circuit is for [`ObjectRef`](crate::ObjectRef).
+/// circuit is for [`ObjectRef`](crate::client::ObjectRef).
 #[derive(Clone)]
 pub struct AsyncObjectRef {
     object: Arc<Object>,
@@ -107,7 +107,7 @@ impl AsyncObjectRef {
     ///
     /// # Errors
     ///
-    /// Of the future, as [`ObjectRef::call`](crate::ObjectRef::call), and `FAILED_PRECONDITION`:
+    /// Of the future, as [`ObjectRef::call`](crate::client::ObjectRef::call), and `FAILED_PRECONDITION`:
     /// the mechanism has no descriptor to wait for.
     #[inline]
     pub fn call<'a, Q: Message, R: Message + Default>(
@@ -122,7 +122,7 @@ impl AsyncObjectRef {
     ///
     /// # Errors
     ///
-    /// Of the future: the message was not sent. As [`ObjectRef::send`](crate::ObjectRef::send), and
+    /// Of the future: the message was not sent. As [`ObjectRef::send`](crate::client::ObjectRef::send), and
     /// `FAILED_PRECONDITION`: the mechanism has no descriptor to wait for.
     #[inline]
     pub fn send<'a, Q: Message>(
@@ -139,7 +139,7 @@ impl AsyncObjectRef {
     ///
     /// # Errors
     ///
-    /// As [`ObjectRef::loan`](crate::ObjectRef::loan).
+    /// As [`ObjectRef::loan`](crate::client::ObjectRef::loan).
     pub async fn loan(&self, bytes: usize) -> Result<Loan, Status> {
         let options = self.options.as_ref().unwrap_or(DEFAULT_OPTIONS);
         let default = self.object.client.shared().settings.default_deadline;

@@ -6,7 +6,7 @@
 //! looks for a reply, and never while anything waits; no waker is woken and no result of a user's
 //! type is read while it is held, except small ones.
 //! **Not here:** the state behind the lock (`async_connection/shared.rs`), opening connections
-//! (`client/async_routes.rs`), futures (`async_call.rs`).
+//! (`clients/async_routes.rs`), futures (`async_call.rs`).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ use crate::limits::{ASYNC_LOCK_SPINS_MAX, SHARED_BYTES_MIN};
 use crate::metadata::Entries;
 use crate::peer::Peer;
 use crate::status::Status;
-use crate::stream::call_stream::CallStream;
+use crate::streams::call_stream::CallStream;
 
 mod driver;
 mod host;

@@ -7,7 +7,7 @@
 //! call in some tens, and where the thread has slept; at most
 //! [`AUTO_SWITCHES_MAX`](crate::limits::AUTO_SWITCHES_MAX) switches begin in a minute.
 //! **Not here:** moving a connection (`connection/switching.rs`), when a look is due
-//! (`client/automatic.rs`).
+//! (`clients/automatic.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, OnceLock};

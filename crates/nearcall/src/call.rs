@@ -5,7 +5,7 @@
 //! library of the same host whose methods do not wait is called through bytes as well
 //! (`call/hosted.rs`).
 //! **Invariants:** both give the same results, errors and deadlines as a call to another process.
-//! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
+//! **Not here:** connections (`clients.rs`), calls that are waited for later (`call/pending.rs`),
 //! waiting until a request may be sent (`call/backpressure.rs`), sending one again
 //! (`call/resending.rs`), calls of threads that share a connection (`call/shared.rs`), interceptors
 //! (`call/observed.rs`).
@@ -19,8 +19,8 @@ use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
 use crate::async_call::AsyncObjectRef;
-use crate::client::{Binding, Client, HostedObject, ObjectName, Slot};
-use crate::client::{Target, bind, current_binding, unbind};
+use crate::clients::{Binding, Client, HostedObject, ObjectName, Slot};
+use crate::clients::{Target, bind, current_binding, unbind};
 use crate::codec::{self, AnyMessage, Body, Message};
 use crate::connection::{Connection, Oneway, Outgoing, SendMode, UNARY};
 use crate::deadline::Deadline;
@@ -29,8 +29,8 @@ use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::{CallOptions, CallSpec, DEFAULT_OPTIONS};
 use crate::reconnect::ReconnectPolicy;
-use crate::service::context::Context;
-use crate::service::dispatcher::{Registered, SharedService};
+use crate::services::context::Context;
+use crate::services::dispatcher::{Registered, SharedService};
 use crate::status::{Fate, Status};
 
 mod backpressure;

@@ -6,7 +6,7 @@
 //! wrong ends this connection and nothing else.
 //! **Not here:** sending (`connection/sending.rs`), receiving (`connection/receiving.rs`), what the
 //! loop knows of it (`connection/activity.rs`, `connection/readiness.rs`), services
-//! (`service/dispatch.rs`), waiting for several connections (`reactor.rs`).
+//! (`services/dispatch.rs`), waiting for several connections (`reactor.rs`).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};

@@ -18,7 +18,7 @@
 //!
 //! **Invariants:** whatever a server replies is its own word, and says nothing of who it is: demand
 //! its user by `?user=` in the address.
-//! **Not here:** how a server answers (`server/built_in.rs`), asking all servers (`names.rs`).
+//! **Not here:** how a server answers (`servers/built_in.rs`), asking all servers (`names.rs`).
 
 /// The key of the metadata with which a server refuses `stop` whose program can be ended by a
 /// signal only; the value is the signal. Send it to the process that the kernel reports at the

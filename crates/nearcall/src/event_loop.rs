@@ -18,6 +18,7 @@ pub use nearcall_os::poll::{Interest, Ready};
 use nearcall_os::signal::{self, SignalSet};
 pub use nearcall_os::signal::{Signal, SignalInfo};
 
+pub use self::poster::{PostError, Poster};
 use crate::deadline::Deadline;
 use crate::limits::ROUNDS_PER_TURN_MAX;
 pub use crate::reactor::{DescriptorId, Event, TimerId};
@@ -42,7 +43,8 @@ use crate::thread_marker::BelongsToItsThread;
 /// ```
 /// use std::time::Duration;
 ///
-/// use nearcall::{Deadline, Event, EventLoop, Server};
+/// use nearcall::{Deadline, EventLoop, Server};
+/// use nearcall::event_loop::Event;
 ///
 /// let event_loop = EventLoop::new()?;
 /// let _server = Server::new(&event_loop); // Its calls are served inside `next`.

@@ -52,7 +52,7 @@ pub struct FoundObject {
 /// use nearcall::Client;
 ///
 /// let client = Client::new();
-/// let found = nearcall::find("home.v1.Thermostat")?;
+/// let found = nearcall::client::find("home.v1.Thermostat")?;
 ///
 /// // Any that serves: another one each time.
 /// let thermostat = ThermostatCaller::new(&client, &found.any()?.to_string())?;

@@ -1,7 +1,7 @@
 //! What callers and servers greet with, so that a peer knows them again.
 //!
 //! **Invariants:** two that live have different ids, but for random chance in 2^112.
-//! **Not here:** who is known by it (`service/registry.rs`, `service/service_stream.rs`).
+//! **Not here:** who is known by it (`services/registry.rs`, `services/service_stream.rs`).
 
 use nearcall_wire::InstanceId;
 

@@ -4,7 +4,7 @@
 //! others none; ends come in the reverse order of starts. A panic of an interceptor stays in it.
 //! Without interceptors a client pays one branch for each call, a server nothing.
 //! **Not here:** where a client has them (`call/intercepted.rs`), where a server has them
-//! (`service/intercepted.rs`), spans (`nearcall-tracing`).
+//! (`services/intercepted.rs`), spans (`nearcall-tracing`).
 
 use std::any::Any;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::status::{Code, Status};
 
 /// Sees each call of a client or of a server: before it is made or served, and when it has ended.
 ///
-/// A client has its interceptors by [`ClientBuilder::interceptor`](crate::ClientBuilder), a server
+/// A client has its interceptors by [`ClientBuilder::interceptor`](crate::client::ClientBuilder), a server
 /// by [`Server::add_interceptor`](crate::Server::add_interceptor). They see calls of all shapes,
 /// also those of the short circuit, of async callers and of streams. The first one that was added
 /// sees a call first, and its end last.
@@ -33,7 +33,8 @@ use crate::status::{Code, Status};
 /// A server that asks for a token:
 ///
 /// ```
-/// use nearcall::{InterceptedCall, Interceptor, Status};
+/// use nearcall::Status;
+/// use nearcall::observe::{InterceptedCall, Interceptor};
 ///
 /// struct Token(String);
 ///

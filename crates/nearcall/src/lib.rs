@@ -98,7 +98,7 @@ mod borrowed;
 #[doc(hidden)]
 pub mod bounded_prost;
 mod call;
-mod client;
+mod clients;
 mod codec;
 mod connection;
 pub mod control;
@@ -122,69 +122,117 @@ mod reactor;
 mod reconnect;
 mod refusals;
 mod reservation;
-mod server;
-mod service;
+mod servers;
+mod services;
 mod status;
-mod stream;
+mod streams;
 mod tasks;
 mod thread_marker;
 mod trust;
 mod waking;
 
+// The names of every program. All others are in the module of what they are for.
 pub use address::{Address, BadAddress};
-pub use async_call::{
-    AsyncCall, AsyncCallWithMetadata, AsyncObjectRef, AsyncReplyStream, AsyncRequestStream,
-    AsyncSend,
-};
 pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
-pub use call::{ObjectRef, PendingCall, ReplyStream, RequestStream};
-pub use client::{AttachOptions, Attachment, Cause, Client, ClientBuilder, Notice, NoticeSource};
+pub use clients::Client;
 pub use codec::Message;
-pub use connection::connection_info::{ConnectionInfo, ThreadInfo};
-pub use connection::switch_history::{SwitchCause, SwitchRecord};
-pub use connection::traffic::{MessageCounts, Traffic};
-pub use control::Health;
 pub use deadline::Deadline;
-pub use event_loop::poster::{PostError, Poster};
-pub use event_loop::{Event, EventLoop, Stopper};
-pub use find::{Found, FoundObject, find, find_within};
-pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
-pub use interface::{Idempotency, Interface, Method, MethodKind};
-pub use library::{LISTEN_VARIABLE, MakeService, ServiceSetup, run_service};
+pub use event_loop::EventLoop;
 pub use limits::Limits;
-pub use metadata::{BadMetadata, Metadata, ReplyMetadata};
-pub use names::{NameEntry, NameProblem, names, names_within};
-pub use nearcall_channel::{HandshakeError, Loan, Mechanism, MechanismSet, WaitPolicy};
-pub use nearcall_os::signal::TerminationSignals;
+pub use nearcall_channel::Mechanism;
 pub use options::CallOptions;
-pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
-pub use reconnect::ReconnectPolicy;
-pub use refusals::{RefusalCount, RefusalKind, RefusedUser};
-pub use server::{
-    ListenError, ListenOptions, RegisterError, RunningServer, Server, ServerBuilder, ServerError,
-    StartError,
-};
-pub use service::async_service::{AsyncDispatcher, AsyncIncoming, AsyncMethod, AsyncSkeleton};
-pub use service::blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
-pub use service::call_context::CallContext;
-pub use service::context::Context;
-pub use service::dispatcher::{Dispatcher, Incoming, SharedService, SyncDispatcher, SyncSkeleton};
-pub use service::forwarded::ForwardedCall;
-pub use service::responder::Responder;
-pub use service::streams::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
+pub use servers::Server;
+pub use services::call_context::CallContext;
+pub use services::context::Context;
 pub use status::{Code, Status};
-pub use tasks::cancellation::Cancelled;
-pub use tasks::service_task::{ServiceTask, TaskRunner};
 pub use thread_marker::BelongsToItsThread;
 
 /// The result of a call: what was asked for, or the [`Status`] that says why there is none.
 pub type Result<T> = std::result::Result<T, Status>;
 
-pub use trust::Trust;
+/// The side that calls: what a [`Client`] is built from and returns, and what callers are made of.
+///
+/// A program makes a [`Client`] and the generated caller of an interface, and calls. It comes here
+/// for the types of what it keeps: a call that is [under way](client::PendingCall), a
+/// [policy](client::ReconnectPolicy), an [attachment](client::Attachment) to a server.
+pub mod client {
+    pub use crate::async_call::{AsyncCall, AsyncCallWithMetadata, AsyncObjectRef, AsyncSend};
+    pub use crate::call::{ObjectRef, PendingCall};
+    pub use crate::clients::{
+        AttachOptions, Attachment, Cause, ClientBuilder, Notice, NoticeSource,
+    };
+    pub use crate::find::{Found, FoundObject, find, find_within};
+    pub use crate::metadata::{BadMetadata, ReplyMetadata};
+    pub use crate::reconnect::ReconnectPolicy;
+    pub use crate::trust::Trust;
+    pub use nearcall_channel::{HandshakeError, Loan, WaitPolicy};
+}
+
+/// The side that listens: what a [`Server`] is built from and returns.
+///
+/// [`Server::new`] serves in a loop of the program, [`Server::builder`] in threads of its own
+/// ([`RunningServer`](server::RunningServer)); [`ListenOptions`](server::ListenOptions) say who may
+/// connect to an address, and how.
+pub mod server {
+    pub use crate::control::Health;
+    pub use crate::servers::{
+        ListenError, ListenOptions, RegisterError, RunningServer, ServerBuilder, ServerError,
+        StartError,
+    };
+    pub use nearcall_channel::MechanismSet;
+    pub use nearcall_os::signal::TerminationSignals;
+}
+
+/// What serves a call: dispatchers and their services, the threads that run methods, replies that
+/// come later, services in libraries, and the descriptions of interfaces.
+///
+/// A service implements the generated trait and knows of its call what its [`Context`] or
+/// [`CallContext`] holds. It comes here to reply [later](service::Responder), or to have its methods run in a
+/// [pool](service::BlockingPool).
+pub mod service {
+    pub use crate::interface::{Idempotency, Interface, Method, MethodKind};
+    pub use crate::library::{LISTEN_VARIABLE, MakeService, ServiceSetup, run_service};
+    pub use crate::metadata::Metadata;
+    pub use crate::services::async_service::{
+        AsyncDispatcher, AsyncIncoming, AsyncMethod, AsyncSkeleton,
+    };
+    pub use crate::services::blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
+    pub use crate::services::dispatcher::{
+        Dispatcher, Incoming, SharedService, SyncDispatcher, SyncSkeleton,
+    };
+    pub use crate::services::forwarded::ForwardedCall;
+    pub use crate::services::responder::Responder;
+    pub use crate::tasks::cancellation::Cancelled;
+    pub use crate::tasks::service_task::{ServiceTask, TaskRunner};
+}
+
+/// The handles of streams: callers hold a [`ReplyStream`](stream::ReplyStream) or a
+/// [`RequestStream`](stream::RequestStream), services an [`ItemSender`](stream::ItemSender) or an
+/// [`ItemReceiver`](stream::ItemReceiver), each also as futures.
+pub mod stream {
+    pub use crate::async_call::{AsyncReplyStream, AsyncRequestStream};
+    pub use crate::call::{ReplyStream, RequestStream};
+    pub use crate::services::streams::{
+        AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender,
+    };
+}
+
+/// What can be seen of running programs: [interceptors](observe::Interceptor) of calls, the
+/// [connections](observe::ConnectionInfo) of clients and servers and their peers, what a server
+/// refused, and the [names](observe::names) of the servers of this user.
+pub mod observe {
+    pub use crate::connection::connection_info::{ConnectionInfo, ThreadInfo};
+    pub use crate::connection::switch_history::{SwitchCause, SwitchRecord};
+    pub use crate::connection::traffic::{MessageCounts, Traffic};
+    pub use crate::interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
+    pub use crate::names::{NameEntry, NameProblem, names, names_within};
+    pub use crate::peer::{Peer, PeerIdentity};
+    pub use crate::refusals::{RefusalCount, RefusalKind, RefusedUser};
+}
 
 /// What [`service_main!`] names.
 #[doc(hidden)]

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 use nearcall_os::signal::TerminationSignals;
 
-use crate::server::{Server, ServerBuilder};
-use crate::service::dispatcher::Dispatcher;
+use crate::servers::{Server, ServerBuilder};
+use crate::services::dispatcher::Dispatcher;
 
 pub(crate) mod hosting;
 mod served;
@@ -158,7 +158,8 @@ pub fn run_service(name: &str, make: MakeService) -> ExitCode {
 /// use std::error::Error;
 /// use std::sync::Mutex;
 ///
-/// use nearcall::{Context, ServiceSetup, Status};
+/// use nearcall::{Context, Status};
+/// use nearcall::service::ServiceSetup;
 ///
 /// struct Room(Mutex<f64>);
 ///
@@ -206,7 +207,7 @@ macro_rules! service_main {
     ($name:expr, $make:path) => {
         /// Runs the service as a program, until SIGTERM or SIGINT.
         pub fn main() -> ::std::process::ExitCode {
-            $crate::run_service($name, $make)
+            $crate::service::run_service($name, $make)
         }
 
         const _: () = {

@@ -124,7 +124,7 @@ pub(crate) const RESENDS_MAX: u32 = 16;
 pub(crate) const DRAINING_TRIES_MAX: u32 = 4;
 
 /// How long a connection that was opened again must have lived for the next one to be opened at
-/// once after its end ([`ReconnectPolicy::AtOnce`](crate::ReconnectPolicy)): one that ends sooner
+/// once after its end ([`ReconnectPolicy::AtOnce`](crate::client::ReconnectPolicy)): one that ends sooner
 /// was probably ended by what its server does to each.
 pub(crate) const REOPENED_LIFE_MIN: Duration = Duration::from_secs(1);
 
@@ -377,19 +377,19 @@ pub(crate) const LOOK_FAILURE_PAUSE: Duration = Duration::from_millis(10);
 /// next round.
 pub(crate) const EVENTS_PER_ROUND_MAX: usize = 256;
 
-/// Threads of a [`BlockingPool`](crate::BlockingPool) unless its builder sets another number: a
+/// Threads of a [`BlockingPool`](crate::service::BlockingPool) unless its builder sets another number: a
 /// method that blocks needs no CPU of its own, and its stack costs a few pages.
 pub(crate) const BLOCKING_THREADS_DEFAULT: usize = 8;
 
-/// Calls that wait for a thread of a [`BlockingPool`](crate::BlockingPool) before it is full: eight
+/// Calls that wait for a thread of a [`BlockingPool`](crate::service::BlockingPool) before it is full: eight
 /// for each of its threads.
 pub(crate) const BLOCKING_QUEUE_DEFAULT: usize = 64;
 
-/// Calls that wait for a thread of a full [`BlockingPool`](crate::BlockingPool) until their
+/// Calls that wait for a thread of a full [`BlockingPool`](crate::service::BlockingPool) until their
 /// deadlines: as many as 16 clients may have in flight by default.
 pub(crate) const BLOCKING_WAITING_MAX: usize = 4096;
 
-/// Requests that wait for a thread of a [`BlockingPool`](crate::BlockingPool), in bytes: as many as
+/// Requests that wait for a thread of a [`BlockingPool`](crate::service::BlockingPool), in bytes: as many as
 /// its default queue holds if each has the default limit of a message.
 pub(crate) const BLOCKING_WAITING_BYTES_MAX: usize = 256 << 20;
 
@@ -399,7 +399,7 @@ pub(crate) const BLOCKING_WAITING_BYTES_MAX: usize = 256 << 20;
 /// others leave.
 pub(crate) const ONEWAYS_DETACHED_MAX: usize = 4096;
 
-/// Time after which a thread of a [`BlockingPool`](crate::BlockingPool) ends that has nothing to
+/// Time after which a thread of a [`BlockingPool`](crate::service::BlockingPool) ends that has nothing to
 /// do: longer than the pauses of a program that is busy, so that threads are started rarely.
 pub(crate) const BLOCKING_IDLE: Duration = Duration::from_secs(10);
 
@@ -426,7 +426,7 @@ pub(crate) const ACCEPTS_AT_CLOSE_MAX: usize = 256;
 /// time from the others.
 pub(crate) const SERVER_THREADS_MAX: usize = 1024;
 
-/// Longest wait of [`RunningServer::connections`](crate::RunningServer::connections) for the loops,
+/// Longest wait of [`RunningServer::connections`](crate::server::RunningServer::connections) for the loops,
 /// which answer between two methods. A tool that shows connections should not wait for longer.
 pub(crate) const LOOP_ANSWER_MAX: Duration = Duration::from_secs(1);
 
@@ -603,7 +603,7 @@ pub struct Limits {
     /// longer than the deadline of any call that they keep waiting. So a call that waits in a loop
     /// for its method ends at its own deadline at the latest, whatever other clients ask for; one
     /// that must not be kept waiting until then is served by an async service or in a
-    /// [`BlockingPool`](crate::BlockingPool), as gateways should be.
+    /// [`BlockingPool`](crate::service::BlockingPool), as gateways should be.
     pub deadline_max: Duration,
     /// Switches to another mechanism that one client may begin within a minute, each of which costs
     /// a handshake and new buffers: 600, ten a second, as often as any advice can change sensibly,

@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** a client that the policy does not admit is refused before anything is made for
 //! it; the identity of a client comes from the kernel.
-//! **Not here:** what a user says (`server/listen_options.rs`), the handshake
+//! **Not here:** what a user says (`servers/listen_options.rs`), the handshake
 //! (`nearcall-channel`), counting connections (`reactor/census.rs`).
 
 use std::io;

@@ -17,7 +17,7 @@ use nearcall_channel::{Mechanism, NamedSocket, named_sockets};
 use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::{clock, process};
 
-use crate::client::Client;
+use crate::clients::Client;
 use crate::control::{DescribeReply, DescribeRequest, ServerCaller};
 use crate::limits::{NAME_ANSWER_MAX, NAMES_ASKED_AT_ONCE_MAX};
 use crate::options::CallOptions;
@@ -83,7 +83,7 @@ impl fmt::Display for NameProblem {
 /// # Examples
 ///
 /// ```no_run
-/// for entry in nearcall::names()? {
+/// for entry in nearcall::observe::names()? {
 ///     match entry.server {
 ///         Ok(server) => println!("{}: {} objects", entry.name, server.objects.len()),
 ///         Err(problem) => println!("{}: {problem}", entry.name),

@@ -7,7 +7,7 @@
 //! of the depth that the others leave, a connection at most half of what is left of that. A handler
 //! that runs inside another waits no longer than any of those that it holds up, and never longer
 //! than the longest deadline of its server.
-//! **Not here:** running a handler (`service/dispatch.rs`).
+//! **Not here:** running a handler (`services/dispatch.rs`).
 
 use std::cell::Cell;
 use std::time::Duration;

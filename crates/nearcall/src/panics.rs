@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** nothing unwinds out of here, whatever value the code panics with. The panic was
 //! reported by the hook of the process.
-//! **Not here:** what ends with the panic (`service/dispatch.rs`, `tasks/service_task.rs`).
+//! **Not here:** what ends with the panic (`services/dispatch.rs`, `tasks/service_task.rs`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

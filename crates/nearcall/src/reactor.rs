@@ -34,11 +34,11 @@ use crate::limits::{
 use crate::metadata::Metadata;
 use crate::nesting::Handler;
 use crate::reactor::acceptor::Acceptor;
-use crate::service::context::Context;
-use crate::service::dispatch::{self, Services};
-use crate::service::dispatcher::{Incoming, Registered};
-use crate::service::local_reply::LocalAnswer;
-use crate::service::reply_sink::ReplySink;
+use crate::services::context::Context;
+use crate::services::dispatch::{self, Services};
+use crate::services::dispatcher::{Incoming, Registered};
+use crate::services::local_reply::LocalAnswer;
+use crate::services::reply_sink::ReplySink;
 use crate::status::Status;
 use crate::tasks::mailbox::Mailbox;
 
@@ -75,7 +75,7 @@ pub enum Event {
     Descriptor(DescriptorId, Ready),
     /// A signal has come.
     Signal(SignalInfo),
-    /// [`stop`](crate::Stopper::stop) was called.
+    /// [`stop`](crate::event_loop::Stopper::stop) was called.
     Stopped,
 }
 

@@ -1,6 +1,6 @@
 //! What a call does that finds no connection to its server.
 //!
-//! **Not here:** connecting (`client/connecting.rs`).
+//! **Not here:** connecting (`clients/connecting.rs`).
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use std::time::Duration;
 /// A call that was sent and whose connection ends is sent again, by the same policy and within its
 /// deadline, in two cases only: its server drained and has certainly not begun it
 /// ([`Status::has_not_begun`](crate::Status::has_not_begun)), or the method is idempotent
-/// ([`Method::is_idempotent`](crate::Method::is_idempotent)). No other method runs twice. Calls
-/// that are started and taken later ([`PendingCall`](crate::PendingCall)) and calls that stream are
+/// ([`Method::is_idempotent`](crate::service::Method::is_idempotent)). No other method runs twice. Calls
+/// that are started and taken later ([`PendingCall`](crate::client::PendingCall)) and calls that stream are
 /// not sent again; their errors tell which of them may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

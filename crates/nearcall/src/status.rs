@@ -142,7 +142,7 @@ impl Status {
     /// it may have run, or that is not known.
     ///
     /// Calls that wait and calls of async callers are sent again by themselves as far as their
-    /// [`ReconnectPolicy`](crate::ReconnectPolicy) allows.
+    /// [`ReconnectPolicy`](crate::client::ReconnectPolicy) allows.
     pub fn has_not_begun(&self) -> bool {
         self.fate == Fate::NotBegun
     }

@@ -21,19 +21,19 @@ use std::marker::PhantomData;
 ///   others a [`Poster`] or a [`Stopper`]. [`Server::builder`] makes a server of several loops with
 ///   threads of their own, whose [`RunningServer`] any thread may use.
 ///
-/// [`BlockingPool`]: crate::BlockingPool
+/// [`BlockingPool`]: crate::service::BlockingPool
 /// [`CallContext`]: crate::CallContext
 /// [`Context`]: crate::Context
 /// [`Context::answer_later`]: crate::Context::answer_later
 /// [`EventLoop`]: crate::EventLoop
-/// [`PendingCall`]: crate::PendingCall
-/// [`Poster`]: crate::Poster
-/// [`ReplyStream`]: crate::ReplyStream
-/// [`RequestStream`]: crate::RequestStream
-/// [`Responder`]: crate::Responder
-/// [`RunningServer`]: crate::RunningServer
+/// [`PendingCall`]: crate::client::PendingCall
+/// [`Poster`]: crate::event_loop::Poster
+/// [`ReplyStream`]: crate::stream::ReplyStream
+/// [`RequestStream`]: crate::stream::RequestStream
+/// [`Responder`]: crate::service::Responder
+/// [`RunningServer`]: crate::server::RunningServer
 /// [`Server`]: crate::Server
 /// [`Server::builder`]: crate::Server::builder
-/// [`Stopper`]: crate::Stopper
+/// [`Stopper`]: crate::event_loop::Stopper
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BelongsToItsThread(PhantomData<*const ()>);

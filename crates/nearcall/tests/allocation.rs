@@ -11,10 +11,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{
-    Client, Context, Dispatcher, EventLoop, Incoming, Interface, Mechanism, Server, Status,
-    TaskRunner, WaitPolicy,
-};
+use nearcall::client::WaitPolicy;
+use nearcall::service::{Dispatcher, Incoming, Interface, TaskRunner};
+use nearcall::{Client, Context, EventLoop, Mechanism, Server, Status};
 use nearcall_os::alloc_count::{self, CountingAllocator};
 use nearcall_os::{clock, process};
 

@@ -48,7 +48,7 @@ static MAY_REPLY: AtomicBool = AtomicBool::new(false);
 /// What a busy machine may take to let a thread run.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn serve(address: &str) -> (nearcall::Stopper, thread::JoinHandle<()>) {
+fn serve(address: &str) -> (nearcall::event_loop::Stopper, thread::JoinHandle<()>) {
     let (give, take) = std::sync::mpsc::channel();
     let address = address.to_owned();
     let thread = thread::spawn(move || {

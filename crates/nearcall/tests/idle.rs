@@ -14,9 +14,9 @@ use std::task::{self, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nearcall::{
-    Client, EventLoop, Mechanism, ReconnectPolicy, Server, Status, Stopper, WaitPolicy,
-};
+use nearcall::client::{ReconnectPolicy, WaitPolicy};
+use nearcall::event_loop::Stopper;
+use nearcall::{Client, EventLoop, Mechanism, Server, Status};
 use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::{clock, process};
 

@@ -19,7 +19,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 use std::{env, fs};
 
-use nearcall::{Client, Context, EventLoop, ItemReceiver, Limits, Mechanism, Server, Status};
+use nearcall::stream::ItemReceiver;
+use nearcall::{Client, Context, EventLoop, Limits, Mechanism, Server, Status};
 use nearcall_bench::advise::costs;
 use nearcall_bench::advise::store::{self, Stored, StoredCost};
 use nearcall_bench::calls::generated::{Argument, Bench, BenchCaller, BenchDispatcher};

@@ -3,7 +3,8 @@
 //! The measured loops wait for each exchange, so each is a `block_on` of its own: what entering the
 //! runtime costs is part of the figure. **Not here:** calls that block (`end.rs`).
 
-use nearcall::{AsyncRequestStream, Client};
+use nearcall::Client;
+use nearcall::stream::AsyncRequestStream;
 use tokio::runtime::{self, Runtime};
 
 use crate::calls::end::{What, rewrite};

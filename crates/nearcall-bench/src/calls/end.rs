@@ -4,7 +4,8 @@
 //! calls without knowing it. Not here: who serves (`peer.rs`, `local.rs`).
 
 use nearcall::bytes::BytesMut;
-use nearcall::{Bytes, RequestStream, Status};
+use nearcall::stream::RequestStream;
+use nearcall::{Bytes, Status};
 
 use crate::bench_plan::Shape;
 use crate::calls::generated::{Argument, BenchCaller};

@@ -7,7 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nearcall::{Context, ItemReceiver, Server, Status};
+use nearcall::stream::ItemReceiver;
+use nearcall::{Context, Server, Status};
 
 use crate::calls::generated::{Argument, Bench, BenchDispatcher};
 use crate::calls::meet::{REPORT, server_address};

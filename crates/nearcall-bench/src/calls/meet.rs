@@ -1,6 +1,6 @@
 //! Where the two processes of a launch of calls find each other, and the words between them.
 
-use nearcall::Trust;
+use nearcall::client::Trust;
 use nearcall_channel::{Address, Mechanism, WaitPolicy};
 
 use crate::calls::route::Route;

@@ -17,8 +17,9 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use nearcall::event_loop::Event;
 use nearcall::event_loop::Interest;
-use nearcall::{Client, Event, EventLoop, Limits, Server};
+use nearcall::{Client, EventLoop, Limits, Server};
 use nearcall_channel::{Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, connect};
 use nearcall_os::clock;
 

@@ -7,8 +7,9 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use nearcall::event_loop::Event;
 use nearcall::event_loop::Interest;
-use nearcall::{Client, Event, EventLoop, Server};
+use nearcall::{Client, EventLoop, Server};
 use nearcall_channel::{Deadline, Mechanism};
 use nearcall_os::{clock, process};
 

@@ -2,7 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use nearcall::{Context, ItemReceiver, Status};
+use nearcall::stream::ItemReceiver;
+use nearcall::{Context, Status};
 
 use crate::calls::generated::{Argument, Bench};
 use crate::exchange::Failure;

@@ -18,7 +18,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use nearcall::{Client, EventLoop, PendingCall, Poster, Status, Stopper};
+use nearcall::client::PendingCall;
+use nearcall::event_loop::{Poster, Stopper};
+use nearcall::{Client, EventLoop, Status};
 use nearcall_channel::{Mechanism, MechanismSet, Options, connect};
 use nearcall_os::clock;
 

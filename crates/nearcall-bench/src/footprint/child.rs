@@ -6,8 +6,9 @@
 use std::io::{self, BufRead};
 use std::os::fd::AsFd;
 
+use nearcall::event_loop::Event;
 use nearcall::event_loop::Interest;
-use nearcall::{Client, Event, EventLoop, Limits, Server};
+use nearcall::{Client, EventLoop, Limits, Server};
 use nearcall_channel::Deadline;
 use nearcall_host::library;
 use nearcall_os::{pipe, process};

@@ -13,7 +13,8 @@ use std::fs::{self, OpenOptions};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, LISTEN_VARIABLE};
+use nearcall::service::LISTEN_VARIABLE;
+use nearcall::{CallOptions, Client};
 use nearcall_bench_service::setup::{MeasureRequest, MemberCaller};
 use nearcall_bench_service::{LINKED, NONBLOCKING};
 use nearcall_host::library::LibraryConfig;

@@ -218,7 +218,7 @@ pub trait TAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 
 /// The descriptions of the methods of `T` for the runtime.
 mod t_methods {
-    use ::nearcall::{Idempotency, Method, MethodKind};
+    use ::nearcall::service::{Idempotency, Method, MethodKind};
     pub struct Skeleton;
     pub static TYPE: Method = Method::new(0x1093_032c, "Type", MethodKind::Unary);
     pub static SELF: Method = Method::new(0x228c_31b6, "Self", MethodKind::Unary);
@@ -238,7 +238,7 @@ mod t_methods {
     );
 }
 
-static T_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
+static T_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
     name: "T",
     methods: &[
         &t_methods::TYPE,
@@ -255,15 +255,15 @@ static T_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 /// Calls methods of a [`T`], in this thread or elsewhere.
 ///
 /// Its functions wait; [`TAsyncCaller`] has the same functions as futures. Their errors are
-/// those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
+/// those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct TCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl TCaller {
     /// The description of `T` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &T_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &T_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -273,7 +273,11 @@ impl TCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -285,13 +289,13 @@ impl TCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
     /// The server cannot be reached, or there is no memory to lend in time.
     #[inline]
-    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::client::Loan> {
         self.object.loan(bytes)
     }
     /// Behind the method.
@@ -304,7 +308,10 @@ impl TCaller {
     /// Starts [`r#type`](Self::r#type), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_type(&self, request: &Option) -> ::nearcall::PendingCall<Result> {
+    pub fn start_type(
+        &self,
+        request: &Option,
+    ) -> ::nearcall::client::PendingCall<Result> {
         self.object.start(&t_methods::TYPE, request)
     }
     /// Calls `Self` and returns its reply.
@@ -315,7 +322,10 @@ impl TCaller {
     /// Starts [`self_`](Self::self_), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_self(&self, request: &Result) -> ::nearcall::PendingCall<Option> {
+    pub fn start_self(
+        &self,
+        request: &Result,
+    ) -> ::nearcall::client::PendingCall<Option> {
         self.object.start(&t_methods::SELF, request)
     }
     /// Calls `move` and returns its reply.
@@ -332,7 +342,7 @@ impl TCaller {
     pub fn start_move(
         &self,
         request: &::nearcall::prost::alloc::string::String,
-    ) -> ::nearcall::PendingCall<::nearcall::prost_types::Timestamp> {
+    ) -> ::nearcall::client::PendingCall<::nearcall::prost_types::Timestamp> {
         self.object.start(&t_methods::MOVE, request)
     }
     /// Calls `Clone` and returns its reply.
@@ -343,7 +353,10 @@ impl TCaller {
     /// Starts [`clone`](Self::clone), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_clone(&self, request: &option::Some) -> ::nearcall::PendingCall<u64> {
+    pub fn start_clone(
+        &self,
+        request: &option::Some,
+    ) -> ::nearcall::client::PendingCall<u64> {
         self.object.start(&t_methods::CLONE, request)
     }
     /// Sends `Interface`: done when the message is in the channel, since there is no reply.
@@ -361,7 +374,10 @@ impl TCaller {
     /// Starts [`as_ref`](Self::as_ref), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_as_ref(&self, request: &Option) -> ::nearcall::PendingCall<Option> {
+    pub fn start_as_ref(
+        &self,
+        request: &Option,
+    ) -> ::nearcall::client::PendingCall<Option> {
         self.object.start(&t_methods::AS_REF, request)
     }
     /// Calls `FromThat` and returns its reply.
@@ -372,7 +388,10 @@ impl TCaller {
     /// Starts [`from_that`](Self::from_that), whose reply is taken later. Dropped before, the call
     /// is cancelled.
     #[inline]
-    pub fn start_from_that(&self, request: &Option) -> ::nearcall::PendingCall<Option> {
+    pub fn start_from_that(
+        &self,
+        request: &Option,
+    ) -> ::nearcall::client::PendingCall<Option> {
         self.object.start(&t_methods::FROM_THAT, request)
     }
 }
@@ -381,15 +400,15 @@ impl TCaller {
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`TCaller`] has the
 /// same functions for programs without an executor. Their errors are those of
-/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
+/// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct TAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl TAsyncCaller {
     /// The description of `T` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &T_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &T_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -399,7 +418,11 @@ impl TAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -411,7 +434,7 @@ impl TAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -421,7 +444,7 @@ impl TAsyncCaller {
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::Loan>,
+        Output = ::nearcall::Result<::nearcall::client::Loan>,
     > + ::core::marker::Send + 'a {
         self.object.loan(bytes)
     }
@@ -430,7 +453,7 @@ impl TAsyncCaller {
     pub fn r#type<'a>(
         &'a self,
         request: &'a Option,
-    ) -> ::nearcall::AsyncCall<'a, Option, Result> {
+    ) -> ::nearcall::client::AsyncCall<'a, Option, Result> {
         self.object.call(&t_methods::TYPE, request)
     }
     /// [`TCaller::self_`] as a future.
@@ -438,7 +461,7 @@ impl TAsyncCaller {
     pub fn self_<'a>(
         &'a self,
         request: &'a Result,
-    ) -> ::nearcall::AsyncCall<'a, Result, Option> {
+    ) -> ::nearcall::client::AsyncCall<'a, Result, Option> {
         self.object.call(&t_methods::SELF, request)
     }
     /// [`TCaller::r#move`] as a future.
@@ -446,7 +469,7 @@ impl TAsyncCaller {
     pub fn r#move<'a>(
         &'a self,
         request: &'a ::nearcall::prost::alloc::string::String,
-    ) -> ::nearcall::AsyncCall<
+    ) -> ::nearcall::client::AsyncCall<
         'a,
         ::nearcall::prost::alloc::string::String,
         ::nearcall::prost_types::Timestamp,
@@ -458,7 +481,7 @@ impl TAsyncCaller {
     pub fn clone<'a>(
         &'a self,
         request: &'a option::Some,
-    ) -> ::nearcall::AsyncCall<'a, option::Some, u64> {
+    ) -> ::nearcall::client::AsyncCall<'a, option::Some, u64> {
         self.object.call(&t_methods::CLONE, request)
     }
     /// [`TCaller::interface`] as a future.
@@ -466,7 +489,7 @@ impl TAsyncCaller {
     pub fn interface<'a>(
         &'a self,
         request: &'a Option,
-    ) -> ::nearcall::AsyncSend<'a, Option> {
+    ) -> ::nearcall::client::AsyncSend<'a, Option> {
         self.object.send(&t_methods::INTERFACE, request)
     }
     /// [`TCaller::as_ref`] as a future.
@@ -474,7 +497,7 @@ impl TAsyncCaller {
     pub fn as_ref<'a>(
         &'a self,
         request: &'a Option,
-    ) -> ::nearcall::AsyncCall<'a, Option, Option> {
+    ) -> ::nearcall::client::AsyncCall<'a, Option, Option> {
         self.object.call(&t_methods::AS_REF, request)
     }
     /// [`TCaller::from_that`] as a future.
@@ -482,29 +505,35 @@ impl TAsyncCaller {
     pub fn from_that<'a>(
         &'a self,
         request: &'a Option,
-    ) -> ::nearcall::AsyncCall<'a, Option, Option> {
+    ) -> ::nearcall::client::AsyncCall<'a, Option, Option> {
         self.object.call(&t_methods::FROM_THAT, request)
     }
 }
 
 /// Serves calls with an implementation of [`T`]. Register it with a server.
-pub type TDispatcher<S, P = ::std::sync::Arc<S>> = ::nearcall::SyncDispatcher<
+pub type TDispatcher<S, P = ::std::sync::Arc<S>> = ::nearcall::service::SyncDispatcher<
     t_methods::Skeleton,
     S,
     P,
 >;
 
-impl<S: T> ::nearcall::SyncSkeleton<S> for t_methods::Skeleton {
+impl<S: T> ::nearcall::service::SyncSkeleton<S> for t_methods::Skeleton {
     type Object = dyn T;
-    const INTERFACE: &'static ::nearcall::Interface = &T_INTERFACE;
-    fn local(service: ::nearcall::SharedService<S>) -> ::nearcall::SharedService<dyn T> {
+    const INTERFACE: &'static ::nearcall::service::Interface = &T_INTERFACE;
+    fn local(
+        service: ::nearcall::service::SharedService<S>,
+    ) -> ::nearcall::service::SharedService<dyn T> {
         match service {
-            ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),
-            ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),
+            ::nearcall::service::SharedService::Arc(it) => {
+                ::nearcall::service::SharedService::Arc(it)
+            }
+            ::nearcall::service::SharedService::Rc(it) => {
+                ::nearcall::service::SharedService::Rc(it)
+            }
         }
     }
     #[inline]
-    fn dispatch(service: &S, incoming: ::nearcall::Incoming<'_>) {
+    fn dispatch(service: &S, incoming: ::nearcall::service::Incoming<'_>) {
         match incoming.method() {
             0x1093_032c => incoming.reply(|c, q| S::r#type(service, c, q)),
             0x228c_31b6 => incoming.reply(|c, q| S::self_(service, c, q)),
@@ -519,11 +548,14 @@ impl<S: T> ::nearcall::SyncSkeleton<S> for t_methods::Skeleton {
 }
 
 /// Serves calls with an implementation of [`TAsync`]. Register it with a server.
-pub type TAsyncDispatcher<T> = ::nearcall::AsyncDispatcher<t_methods::Skeleton, T>;
+pub type TAsyncDispatcher<T> = ::nearcall::service::AsyncDispatcher<
+    t_methods::Skeleton,
+    T,
+>;
 
-impl<T: TAsync> ::nearcall::AsyncSkeleton<T> for t_methods::Skeleton {
-    const INTERFACE: &'static ::nearcall::Interface = &T_INTERFACE;
-    fn dispatch(incoming: ::nearcall::AsyncIncoming<'_, T>) {
+impl<T: TAsync> ::nearcall::service::AsyncSkeleton<T> for t_methods::Skeleton {
+    const INTERFACE: &'static ::nearcall::service::Interface = &T_INTERFACE;
+    fn dispatch(incoming: ::nearcall::service::AsyncIncoming<'_, T>) {
         match incoming.method() {
             0x1093_032c => incoming.reply(T::r#type),
             0x228c_31b6 => incoming.reply(T::self_),
@@ -558,11 +590,11 @@ pub trait IdleAsync: ::core::marker::Send + ::core::marker::Sync + 'static {}
 
 /// The descriptions of the methods of `Idle` for the runtime.
 mod idle_methods {
-    use ::nearcall::{Idempotency, Method, MethodKind};
+    use ::nearcall::service::{Idempotency, Method, MethodKind};
     pub struct Skeleton;
 }
 
-static IDLE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
+static IDLE_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
     name: "Idle",
     methods: &[],
     descriptor_set: FILE_DESCRIPTOR_SET,
@@ -571,15 +603,15 @@ static IDLE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 /// Calls methods of a [`Idle`], in this thread or elsewhere.
 ///
 /// Its functions wait; [`IdleAsyncCaller`] has the same functions as futures. Their errors are
-/// those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
+/// those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct IdleCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl IdleCaller {
     /// The description of `Idle` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &IDLE_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &IDLE_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -589,7 +621,11 @@ impl IdleCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -601,13 +637,13 @@ impl IdleCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
     /// The server cannot be reached, or there is no memory to lend in time.
     #[inline]
-    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::client::Loan> {
         self.object.loan(bytes)
     }
 }
@@ -616,15 +652,15 @@ impl IdleCaller {
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`IdleCaller`] has
 /// the same functions for programs without an executor. Their errors are those of
-/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
+/// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct IdleAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl IdleAsyncCaller {
     /// The description of `Idle` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &IDLE_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &IDLE_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -634,7 +670,11 @@ impl IdleAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -646,7 +686,7 @@ impl IdleAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -656,32 +696,36 @@ impl IdleAsyncCaller {
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::Loan>,
+        Output = ::nearcall::Result<::nearcall::client::Loan>,
     > + ::core::marker::Send + 'a {
         self.object.loan(bytes)
     }
 }
 
 /// Serves calls with an implementation of [`Idle`]. Register it with a server.
-pub type IdleDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::SyncDispatcher<
+pub type IdleDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::service::SyncDispatcher<
     idle_methods::Skeleton,
     T,
     P,
 >;
 
-impl<T: Idle> ::nearcall::SyncSkeleton<T> for idle_methods::Skeleton {
+impl<T: Idle> ::nearcall::service::SyncSkeleton<T> for idle_methods::Skeleton {
     type Object = dyn Idle;
-    const INTERFACE: &'static ::nearcall::Interface = &IDLE_INTERFACE;
+    const INTERFACE: &'static ::nearcall::service::Interface = &IDLE_INTERFACE;
     fn local(
-        service: ::nearcall::SharedService<T>,
-    ) -> ::nearcall::SharedService<dyn Idle> {
+        service: ::nearcall::service::SharedService<T>,
+    ) -> ::nearcall::service::SharedService<dyn Idle> {
         match service {
-            ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),
-            ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),
+            ::nearcall::service::SharedService::Arc(it) => {
+                ::nearcall::service::SharedService::Arc(it)
+            }
+            ::nearcall::service::SharedService::Rc(it) => {
+                ::nearcall::service::SharedService::Rc(it)
+            }
         }
     }
     #[inline]
-    fn dispatch(service: &T, incoming: ::nearcall::Incoming<'_>) {
+    fn dispatch(service: &T, incoming: ::nearcall::service::Incoming<'_>) {
         match incoming.method() {
             _ => incoming.unimplemented(),
         }
@@ -689,11 +733,14 @@ impl<T: Idle> ::nearcall::SyncSkeleton<T> for idle_methods::Skeleton {
 }
 
 /// Serves calls with an implementation of [`IdleAsync`]. Register it with a server.
-pub type IdleAsyncDispatcher<T> = ::nearcall::AsyncDispatcher<idle_methods::Skeleton, T>;
+pub type IdleAsyncDispatcher<T> = ::nearcall::service::AsyncDispatcher<
+    idle_methods::Skeleton,
+    T,
+>;
 
-impl<T: IdleAsync> ::nearcall::AsyncSkeleton<T> for idle_methods::Skeleton {
-    const INTERFACE: &'static ::nearcall::Interface = &IDLE_INTERFACE;
-    fn dispatch(incoming: ::nearcall::AsyncIncoming<'_, T>) {
+impl<T: IdleAsync> ::nearcall::service::AsyncSkeleton<T> for idle_methods::Skeleton {
+    const INTERFACE: &'static ::nearcall::service::Interface = &IDLE_INTERFACE;
+    fn dispatch(incoming: ::nearcall::service::AsyncIncoming<'_, T>) {
         match incoming.method() {
             _ => incoming.unimplemented(),
         }

@@ -79,7 +79,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-        items: ::nearcall::ItemSender<Page>,
+        items: ::nearcall::stream::ItemSender<Page>,
     ) -> ::nearcall::Result<()>;
     /// Adds the numbers of all pages.
     ///
@@ -88,7 +88,7 @@ pub trait Scanner: 'static {
     fn upload(
         &self,
         context: &::nearcall::Context<'_>,
-        items: ::nearcall::ItemReceiver<Page>,
+        items: ::nearcall::stream::ItemReceiver<Page>,
     ) -> ::nearcall::Result<Page>;
     /// Returns each page.
     ///
@@ -97,8 +97,8 @@ pub trait Scanner: 'static {
     fn chat(
         &self,
         context: &::nearcall::Context<'_>,
-        items: ::nearcall::ItemReceiver<Page>,
-        replies: ::nearcall::ItemSender<Page>,
+        items: ::nearcall::stream::ItemReceiver<Page>,
+        replies: ::nearcall::stream::ItemSender<Page>,
     ) -> ::nearcall::Result<()>;
     /// The field of the generated dispatcher, and its functions.
     fn service(
@@ -188,7 +188,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         &self,
         context: ::nearcall::CallContext,
         request: Page,
-        items: ::nearcall::AsyncItemSender<Page>,
+        items: ::nearcall::stream::AsyncItemSender<Page>,
     ) -> impl ::core::future::Future<
         Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
@@ -196,7 +196,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
     fn upload(
         &self,
         context: ::nearcall::CallContext,
-        items: ::nearcall::AsyncItemReceiver<Page>,
+        items: ::nearcall::stream::AsyncItemReceiver<Page>,
     ) -> impl ::core::future::Future<
         Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
@@ -204,8 +204,8 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
     fn chat(
         &self,
         context: ::nearcall::CallContext,
-        items: ::nearcall::AsyncItemReceiver<Page>,
-        replies: ::nearcall::AsyncItemSender<Page>,
+        items: ::nearcall::stream::AsyncItemReceiver<Page>,
+        replies: ::nearcall::stream::AsyncItemSender<Page>,
     ) -> impl ::core::future::Future<
         Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
@@ -247,7 +247,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
 ///
 /// Its name ends in `_` because the interface takes the name `scanner_methods`.
 mod scanner_methods_ {
-    use ::nearcall::{Idempotency, Method, MethodKind};
+    use ::nearcall::service::{Idempotency, Method, MethodKind};
     pub struct Skeleton;
     pub static NEW: Method = Method::new(0x215e_762a, "New", MethodKind::Unary);
     pub static SCAN: Method = Method::new(0x7ec2_5f4d, "Scan", MethodKind::Unary);
@@ -277,7 +277,7 @@ mod scanner_methods_ {
     pub static OBJECT: Method = Method::new(0xb6aa_529b, "Object", MethodKind::Unary);
 }
 
-static SCANNER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
+static SCANNER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
     name: "scan.v1.Scanner",
     methods: &[
         &scanner_methods_::NEW,
@@ -300,17 +300,17 @@ static SCANNER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 /// Calls methods of a [`Scanner`], in this thread or elsewhere.
 ///
 /// Its functions wait; [`ScannerAsyncCaller_`] has the same functions as futures. Their errors
-/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
+/// are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 ///
 /// Its name ends in `_` because the interface takes the name `ScannerCaller`.
 #[derive(Debug, Clone)]
 pub struct ScannerCaller_ {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl ScannerCaller_ {
     /// The description of `scan.v1.Scanner` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &SCANNER_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &SCANNER_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// Its name ends in `_` because the interface takes the name `new`.
@@ -322,7 +322,11 @@ impl ScannerCaller_ {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -336,7 +340,7 @@ impl ScannerCaller_ {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// Its name ends in `_` because the interface takes the name `loan`.
     ///
@@ -344,7 +348,7 @@ impl ScannerCaller_ {
     ///
     /// The server cannot be reached, or there is no memory to lend in time.
     #[inline]
-    pub fn loan_(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
+    pub fn loan_(&self, bytes: usize) -> ::nearcall::Result<::nearcall::client::Loan> {
         self.object.loan(bytes)
     }
     /// Calls `New` and returns its reply.
@@ -355,7 +359,7 @@ impl ScannerCaller_ {
     /// Starts [`new`](Self::new), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_new(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+    pub fn start_new(&self, request: &Page) -> ::nearcall::client::PendingCall<Page> {
         self.object.start(&scanner_methods_::NEW, request)
     }
     /// Calls `Scan` and returns its reply.
@@ -368,7 +372,7 @@ impl ScannerCaller_ {
     ///
     /// Its name ends in `_` because the interface takes the name `start_scan`.
     #[inline]
-    pub fn start_scan_(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+    pub fn start_scan_(&self, request: &Page) -> ::nearcall::client::PendingCall<Page> {
         self.object.start(&scanner_methods_::SCAN, request)
     }
     /// Not the generated start of `Scan`.
@@ -382,7 +386,10 @@ impl ScannerCaller_ {
     /// Starts [`start_scan`](Self::start_scan), whose reply is taken later. Dropped before, the
     /// call is cancelled.
     #[inline]
-    pub fn start_start_scan(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+    pub fn start_start_scan(
+        &self,
+        request: &Page,
+    ) -> ::nearcall::client::PendingCall<Page> {
         self.object.start(&scanner_methods_::START_SCAN, request)
     }
     /// Calls `With` and returns its reply.
@@ -393,7 +400,7 @@ impl ScannerCaller_ {
     /// Starts [`with`](Self::with), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_with(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+    pub fn start_with(&self, request: &Page) -> ::nearcall::client::PendingCall<Page> {
         self.object.start(&scanner_methods_::WITH, request)
     }
     /// Calls `Loan` and returns its reply.
@@ -404,7 +411,7 @@ impl ScannerCaller_ {
     /// Starts [`loan`](Self::loan), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_loan(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+    pub fn start_loan(&self, request: &Page) -> ::nearcall::client::PendingCall<Page> {
         self.object.start(&scanner_methods_::LOAN, request)
     }
     /// Sends `Mark`: done when the message is in the channel, since there is no reply.
@@ -422,7 +429,7 @@ impl ScannerCaller_ {
     pub fn progress(
         &self,
         request: &Page,
-    ) -> ::nearcall::Result<::nearcall::ReplyStream<Page>> {
+    ) -> ::nearcall::Result<::nearcall::stream::ReplyStream<Page>> {
         self.object.open_reply_stream(&scanner_methods_::PROGRESS, request)
     }
     /// Adds the numbers of all pages.
@@ -430,7 +437,9 @@ impl ScannerCaller_ {
     /// Starts a call of `Upload` and returns the stream of its requests. `finish` ends it and
     /// returns the reply. Dropping the stream before cancels the call.
     #[inline]
-    pub fn upload(&self) -> ::nearcall::Result<::nearcall::RequestStream<Page, Page>> {
+    pub fn upload(
+        &self,
+    ) -> ::nearcall::Result<::nearcall::stream::RequestStream<Page, Page>> {
         self.object.open_request_stream(&scanner_methods_::UPLOAD)
     }
     /// Returns each page.
@@ -442,7 +451,10 @@ impl ScannerCaller_ {
     pub fn chat(
         &self,
     ) -> ::nearcall::Result<
-        (::nearcall::RequestStream<Page, ()>, ::nearcall::ReplyStream<Page>),
+        (
+            ::nearcall::stream::RequestStream<Page, ()>,
+            ::nearcall::stream::ReplyStream<Page>,
+        ),
     > {
         self.object.open_both_streams(&scanner_methods_::CHAT)
     }
@@ -456,7 +468,10 @@ impl ScannerCaller_ {
     /// Starts [`service`](Self::service), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_service(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+    pub fn start_service(
+        &self,
+        request: &Page,
+    ) -> ::nearcall::client::PendingCall<Page> {
         self.object.start(&scanner_methods_::SERVICE, request)
     }
     /// Calls `SpawnOn` and returns its reply.
@@ -467,7 +482,10 @@ impl ScannerCaller_ {
     /// Starts [`spawn_on`](Self::spawn_on), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_spawn_on(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+    pub fn start_spawn_on(
+        &self,
+        request: &Page,
+    ) -> ::nearcall::client::PendingCall<Page> {
         self.object.start(&scanner_methods_::SPAWN_ON, request)
     }
     /// Calls `Shared` and returns its reply.
@@ -478,7 +496,7 @@ impl ScannerCaller_ {
     /// Starts [`shared`](Self::shared), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_shared(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+    pub fn start_shared(&self, request: &Page) -> ::nearcall::client::PendingCall<Page> {
         self.object.start(&scanner_methods_::SHARED, request)
     }
     /// Calls `Object` and returns its reply.
@@ -489,7 +507,7 @@ impl ScannerCaller_ {
     /// Starts [`object`](Self::object), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_object(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+    pub fn start_object(&self, request: &Page) -> ::nearcall::client::PendingCall<Page> {
         self.object.start(&scanner_methods_::OBJECT, request)
     }
 }
@@ -498,17 +516,17 @@ impl ScannerCaller_ {
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`ScannerCaller_`]
 /// has the same functions for programs without an executor. Their errors are those of
-/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
+/// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 ///
 /// Its name ends in `_` because the interface takes the name `ScannerAsync`.
 #[derive(Debug, Clone)]
 pub struct ScannerAsyncCaller_ {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl ScannerAsyncCaller_ {
     /// The description of `scan.v1.Scanner` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &SCANNER_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &SCANNER_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// Its name ends in `_` because the interface takes the name `new`.
@@ -520,7 +538,11 @@ impl ScannerAsyncCaller_ {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -534,7 +556,7 @@ impl ScannerAsyncCaller_ {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// Its name ends in `_` because the interface takes the name `loan`.
     ///
@@ -546,7 +568,7 @@ impl ScannerAsyncCaller_ {
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::Loan>,
+        Output = ::nearcall::Result<::nearcall::client::Loan>,
     > + ::core::marker::Send + 'a {
         self.object.loan(bytes)
     }
@@ -555,7 +577,7 @@ impl ScannerAsyncCaller_ {
     pub fn new<'a>(
         &'a self,
         request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
+    ) -> ::nearcall::client::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::NEW, request)
     }
     /// [`ScannerCaller_::scan`] as a future.
@@ -563,7 +585,7 @@ impl ScannerAsyncCaller_ {
     pub fn scan<'a>(
         &'a self,
         request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
+    ) -> ::nearcall::client::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::SCAN, request)
     }
     /// [`ScannerCaller_::start_scan`] as a future.
@@ -571,7 +593,7 @@ impl ScannerAsyncCaller_ {
     pub fn start_scan<'a>(
         &'a self,
         request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
+    ) -> ::nearcall::client::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::START_SCAN, request)
     }
     /// [`ScannerCaller_::with`] as a future.
@@ -579,7 +601,7 @@ impl ScannerAsyncCaller_ {
     pub fn with<'a>(
         &'a self,
         request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
+    ) -> ::nearcall::client::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::WITH, request)
     }
     /// [`ScannerCaller_::loan`] as a future.
@@ -587,12 +609,15 @@ impl ScannerAsyncCaller_ {
     pub fn loan<'a>(
         &'a self,
         request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
+    ) -> ::nearcall::client::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::LOAN, request)
     }
     /// [`ScannerCaller_::mark`] as a future.
     #[inline]
-    pub fn mark<'a>(&'a self, request: &'a Page) -> ::nearcall::AsyncSend<'a, Page> {
+    pub fn mark<'a>(
+        &'a self,
+        request: &'a Page,
+    ) -> ::nearcall::client::AsyncSend<'a, Page> {
         self.object.send(&scanner_methods_::MARK, request)
     }
     /// [`ScannerCaller_::progress`] as a future.
@@ -601,7 +626,7 @@ impl ScannerAsyncCaller_ {
         &'a self,
         request: &'a Page,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::AsyncReplyStream<Page>>,
+        Output = ::nearcall::Result<::nearcall::stream::AsyncReplyStream<Page>>,
     > + ::core::marker::Send + 'a {
         self.object.open_reply_stream(&scanner_methods_::PROGRESS, request)
     }
@@ -610,7 +635,7 @@ impl ScannerAsyncCaller_ {
     pub fn upload<'a>(
         &'a self,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::AsyncRequestStream<Page, Page>>,
+        Output = ::nearcall::Result<::nearcall::stream::AsyncRequestStream<Page, Page>>,
     > + ::core::marker::Send + 'a {
         self.object.open_request_stream(&scanner_methods_::UPLOAD)
     }
@@ -621,8 +646,8 @@ impl ScannerAsyncCaller_ {
     ) -> impl ::core::future::Future<
         Output = ::nearcall::Result<
             (
-                ::nearcall::AsyncRequestStream<Page, ()>,
-                ::nearcall::AsyncReplyStream<Page>,
+                ::nearcall::stream::AsyncRequestStream<Page, ()>,
+                ::nearcall::stream::AsyncReplyStream<Page>,
             ),
         >,
     > + ::core::marker::Send + 'a {
@@ -633,7 +658,7 @@ impl ScannerAsyncCaller_ {
     pub fn service<'a>(
         &'a self,
         request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
+    ) -> ::nearcall::client::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::SERVICE, request)
     }
     /// [`ScannerCaller_::spawn_on`] as a future.
@@ -641,7 +666,7 @@ impl ScannerAsyncCaller_ {
     pub fn spawn_on<'a>(
         &'a self,
         request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
+    ) -> ::nearcall::client::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::SPAWN_ON, request)
     }
     /// [`ScannerCaller_::shared`] as a future.
@@ -649,7 +674,7 @@ impl ScannerAsyncCaller_ {
     pub fn shared<'a>(
         &'a self,
         request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
+    ) -> ::nearcall::client::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::SHARED, request)
     }
     /// [`ScannerCaller_::object`] as a future.
@@ -657,7 +682,7 @@ impl ScannerAsyncCaller_ {
     pub fn object<'a>(
         &'a self,
         request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
+    ) -> ::nearcall::client::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::OBJECT, request)
     }
 }
@@ -665,25 +690,29 @@ impl ScannerAsyncCaller_ {
 /// Serves calls with an implementation of [`Scanner`]. Register it with a server.
 ///
 /// Its name ends in `_` because the interface takes the name `ScannerCaller`.
-pub type ScannerDispatcher_<T, P = ::std::sync::Arc<T>> = ::nearcall::SyncDispatcher<
+pub type ScannerDispatcher_<T, P = ::std::sync::Arc<T>> = ::nearcall::service::SyncDispatcher<
     scanner_methods_::Skeleton,
     T,
     P,
 >;
 
-impl<T: Scanner> ::nearcall::SyncSkeleton<T> for scanner_methods_::Skeleton {
+impl<T: Scanner> ::nearcall::service::SyncSkeleton<T> for scanner_methods_::Skeleton {
     type Object = dyn Scanner;
-    const INTERFACE: &'static ::nearcall::Interface = &SCANNER_INTERFACE;
+    const INTERFACE: &'static ::nearcall::service::Interface = &SCANNER_INTERFACE;
     fn local(
-        service: ::nearcall::SharedService<T>,
-    ) -> ::nearcall::SharedService<dyn Scanner> {
+        service: ::nearcall::service::SharedService<T>,
+    ) -> ::nearcall::service::SharedService<dyn Scanner> {
         match service {
-            ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),
-            ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),
+            ::nearcall::service::SharedService::Arc(it) => {
+                ::nearcall::service::SharedService::Arc(it)
+            }
+            ::nearcall::service::SharedService::Rc(it) => {
+                ::nearcall::service::SharedService::Rc(it)
+            }
         }
     }
     #[inline]
-    fn dispatch(service: &T, incoming: ::nearcall::Incoming<'_>) {
+    fn dispatch(service: &T, incoming: ::nearcall::service::Incoming<'_>) {
         match incoming.method() {
             0x215e_762a => incoming.reply(|c, q| T::new(service, c, q)),
             0x7ec2_5f4d => incoming.reply(|c, q| T::scan(service, c, q)),
@@ -706,14 +735,15 @@ impl<T: Scanner> ::nearcall::SyncSkeleton<T> for scanner_methods_::Skeleton {
 /// Serves calls with an implementation of [`ScannerAsync_`]. Register it with a server.
 ///
 /// Its name ends in `_` because the interface takes the name `ScannerAsync`.
-pub type ScannerAsyncDispatcher_<T> = ::nearcall::AsyncDispatcher<
+pub type ScannerAsyncDispatcher_<T> = ::nearcall::service::AsyncDispatcher<
     scanner_methods_::Skeleton,
     T,
 >;
 
-impl<T: ScannerAsync_> ::nearcall::AsyncSkeleton<T> for scanner_methods_::Skeleton {
-    const INTERFACE: &'static ::nearcall::Interface = &SCANNER_INTERFACE;
-    fn dispatch(incoming: ::nearcall::AsyncIncoming<'_, T>) {
+impl<T: ScannerAsync_> ::nearcall::service::AsyncSkeleton<T>
+for scanner_methods_::Skeleton {
+    const INTERFACE: &'static ::nearcall::service::Interface = &SCANNER_INTERFACE;
+    fn dispatch(incoming: ::nearcall::service::AsyncIncoming<'_, T>) {
         match incoming.method() {
             0x215e_762a => incoming.reply(T::new),
             0x7ec2_5f4d => incoming.reply(T::scan),
@@ -770,12 +800,12 @@ pub trait ScannerAsyncAsync: ::core::marker::Send + ::core::marker::Sync + 'stat
 
 /// The descriptions of the methods of `scan.v1.ScannerAsync` for the runtime.
 mod scanner_async_methods {
-    use ::nearcall::{Idempotency, Method, MethodKind};
+    use ::nearcall::service::{Idempotency, Method, MethodKind};
     pub struct Skeleton;
     pub static SCAN: Method = Method::new(0x15e7_3653, "Scan", MethodKind::Unary);
 }
 
-static SCANNER_ASYNC_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
+static SCANNER_ASYNC_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
     name: "scan.v1.ScannerAsync",
     methods: &[&scanner_async_methods::SCAN],
     descriptor_set: FILE_DESCRIPTOR_SET,
@@ -784,15 +814,16 @@ static SCANNER_ASYNC_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 /// Calls methods of a [`ScannerAsync`], in this thread or elsewhere.
 ///
 /// Its functions wait; [`ScannerAsyncAsyncCaller`] has the same functions as futures. Their
-/// errors are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
+/// errors are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its
+/// siblings.
 #[derive(Debug, Clone)]
 pub struct ScannerAsyncCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl ScannerAsyncCaller {
     /// The description of `scan.v1.ScannerAsync` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &SCANNER_ASYNC_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &SCANNER_ASYNC_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -802,7 +833,11 @@ impl ScannerAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -814,13 +849,13 @@ impl ScannerAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
     /// The server cannot be reached, or there is no memory to lend in time.
     #[inline]
-    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::client::Loan> {
         self.object.loan(bytes)
     }
     /// Calls `Scan` and returns its reply.
@@ -831,7 +866,7 @@ impl ScannerAsyncCaller {
     /// Starts [`scan`](Self::scan), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_scan(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+    pub fn start_scan(&self, request: &Page) -> ::nearcall::client::PendingCall<Page> {
         self.object.start(&scanner_async_methods::SCAN, request)
     }
 }
@@ -840,15 +875,16 @@ impl ScannerAsyncCaller {
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call.
 /// [`ScannerAsyncCaller`] has the same functions for programs without an executor. Their errors
-/// are those of [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
+/// are those of [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its
+/// siblings.
 #[derive(Debug, Clone)]
 pub struct ScannerAsyncAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl ScannerAsyncAsyncCaller {
     /// The description of `scan.v1.ScannerAsync` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &SCANNER_ASYNC_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &SCANNER_ASYNC_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -858,7 +894,11 @@ impl ScannerAsyncAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -870,7 +910,7 @@ impl ScannerAsyncAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -880,7 +920,7 @@ impl ScannerAsyncAsyncCaller {
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::Loan>,
+        Output = ::nearcall::Result<::nearcall::client::Loan>,
     > + ::core::marker::Send + 'a {
         self.object.loan(bytes)
     }
@@ -889,31 +929,36 @@ impl ScannerAsyncAsyncCaller {
     pub fn scan<'a>(
         &'a self,
         request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
+    ) -> ::nearcall::client::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_async_methods::SCAN, request)
     }
 }
 
 /// Serves calls with an implementation of [`ScannerAsync`]. Register it with a server.
-pub type ScannerAsyncDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::SyncDispatcher<
+pub type ScannerAsyncDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::service::SyncDispatcher<
     scanner_async_methods::Skeleton,
     T,
     P,
 >;
 
-impl<T: ScannerAsync> ::nearcall::SyncSkeleton<T> for scanner_async_methods::Skeleton {
+impl<T: ScannerAsync> ::nearcall::service::SyncSkeleton<T>
+for scanner_async_methods::Skeleton {
     type Object = dyn ScannerAsync;
-    const INTERFACE: &'static ::nearcall::Interface = &SCANNER_ASYNC_INTERFACE;
+    const INTERFACE: &'static ::nearcall::service::Interface = &SCANNER_ASYNC_INTERFACE;
     fn local(
-        service: ::nearcall::SharedService<T>,
-    ) -> ::nearcall::SharedService<dyn ScannerAsync> {
+        service: ::nearcall::service::SharedService<T>,
+    ) -> ::nearcall::service::SharedService<dyn ScannerAsync> {
         match service {
-            ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),
-            ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),
+            ::nearcall::service::SharedService::Arc(it) => {
+                ::nearcall::service::SharedService::Arc(it)
+            }
+            ::nearcall::service::SharedService::Rc(it) => {
+                ::nearcall::service::SharedService::Rc(it)
+            }
         }
     }
     #[inline]
-    fn dispatch(service: &T, incoming: ::nearcall::Incoming<'_>) {
+    fn dispatch(service: &T, incoming: ::nearcall::service::Incoming<'_>) {
         match incoming.method() {
             0x15e7_3653 => incoming.reply(|c, q| T::scan(service, c, q)),
             _ => incoming.unimplemented(),
@@ -922,15 +967,15 @@ impl<T: ScannerAsync> ::nearcall::SyncSkeleton<T> for scanner_async_methods::Ske
 }
 
 /// Serves calls with an implementation of [`ScannerAsyncAsync`]. Register it with a server.
-pub type ScannerAsyncAsyncDispatcher<T> = ::nearcall::AsyncDispatcher<
+pub type ScannerAsyncAsyncDispatcher<T> = ::nearcall::service::AsyncDispatcher<
     scanner_async_methods::Skeleton,
     T,
 >;
 
-impl<T: ScannerAsyncAsync> ::nearcall::AsyncSkeleton<T>
+impl<T: ScannerAsyncAsync> ::nearcall::service::AsyncSkeleton<T>
 for scanner_async_methods::Skeleton {
-    const INTERFACE: &'static ::nearcall::Interface = &SCANNER_ASYNC_INTERFACE;
-    fn dispatch(incoming: ::nearcall::AsyncIncoming<'_, T>) {
+    const INTERFACE: &'static ::nearcall::service::Interface = &SCANNER_ASYNC_INTERFACE;
+    fn dispatch(incoming: ::nearcall::service::AsyncIncoming<'_, T>) {
         match incoming.method() {
             0x15e7_3653 => incoming.reply(T::scan),
             _ => incoming.unimplemented(),

@@ -120,7 +120,7 @@ pub trait ThermostatAsync: ::core::marker::Send + ::core::marker::Sync + 'static
 
 /// The descriptions of the methods of `home.v1.Thermostat` for the runtime.
 mod thermostat_methods {
-    use ::nearcall::{Idempotency, Method, MethodKind};
+    use ::nearcall::service::{Idempotency, Method, MethodKind};
     pub struct Skeleton;
     pub static SET_TARGET: Method = Method::new(
             0x8186_deca,
@@ -135,7 +135,7 @@ mod thermostat_methods {
     pub static RESET: Method = Method::new(0xcf20_224c, "Reset", MethodKind::Unary);
 }
 
-static THERMOSTAT_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
+static THERMOSTAT_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
     name: "home.v1.Thermostat",
     methods: &[
         &thermostat_methods::SET_TARGET,
@@ -149,15 +149,16 @@ static THERMOSTAT_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 /// Calls methods of a [`Thermostat`], in this thread or elsewhere.
 ///
 /// Its functions wait; [`ThermostatAsyncCaller`] has the same functions as futures. Their
-/// errors are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
+/// errors are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its
+/// siblings.
 #[derive(Debug, Clone)]
 pub struct ThermostatCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl ThermostatCaller {
     /// The description of `home.v1.Thermostat` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &THERMOSTAT_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &THERMOSTAT_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -167,7 +168,11 @@ impl ThermostatCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -179,13 +184,13 @@ impl ThermostatCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
     /// The server cannot be reached, or there is no memory to lend in time.
     #[inline]
-    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::client::Loan> {
         self.object.loan(bytes)
     }
     /// Sets the target temperature.
@@ -209,7 +214,7 @@ impl ThermostatCaller {
     pub fn start_set_target(
         &self,
         request: &SetTargetRequest,
-    ) -> ::nearcall::PendingCall<SetTargetReply> {
+    ) -> ::nearcall::client::PendingCall<SetTargetReply> {
         self.object.start(&thermostat_methods::SET_TARGET, request)
     }
     /// Leaves a note at the thermostat.
@@ -234,7 +239,7 @@ impl ThermostatCaller {
     pub fn start_watch(
         &self,
         request: &WatchRequest,
-    ) -> ::nearcall::PendingCall<WatchReply> {
+    ) -> ::nearcall::client::PendingCall<WatchReply> {
         self.object.start(&thermostat_methods::WATCH, request)
     }
     /// Calls `Reset` and returns its reply.
@@ -245,7 +250,7 @@ impl ThermostatCaller {
     /// Starts [`reset`](Self::reset), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_reset(&self, request: &()) -> ::nearcall::PendingCall<()> {
+    pub fn start_reset(&self, request: &()) -> ::nearcall::client::PendingCall<()> {
         self.object.start(&thermostat_methods::RESET, request)
     }
 }
@@ -254,15 +259,16 @@ impl ThermostatCaller {
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call.
 /// [`ThermostatCaller`] has the same functions for programs without an executor. Their errors
-/// are those of [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
+/// are those of [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its
+/// siblings.
 #[derive(Debug, Clone)]
 pub struct ThermostatAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl ThermostatAsyncCaller {
     /// The description of `home.v1.Thermostat` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &THERMOSTAT_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &THERMOSTAT_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -272,7 +278,11 @@ impl ThermostatAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -284,7 +294,7 @@ impl ThermostatAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -294,7 +304,7 @@ impl ThermostatAsyncCaller {
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::Loan>,
+        Output = ::nearcall::Result<::nearcall::client::Loan>,
     > + ::core::marker::Send + 'a {
         self.object.loan(bytes)
     }
@@ -303,7 +313,7 @@ impl ThermostatAsyncCaller {
     pub fn set_target<'a>(
         &'a self,
         request: &'a SetTargetRequest,
-    ) -> ::nearcall::AsyncCall<'a, SetTargetRequest, SetTargetReply> {
+    ) -> ::nearcall::client::AsyncCall<'a, SetTargetRequest, SetTargetReply> {
         self.object.call(&thermostat_methods::SET_TARGET, request)
     }
     /// [`ThermostatCaller::note`] as a future.
@@ -311,7 +321,7 @@ impl ThermostatAsyncCaller {
     pub fn note<'a>(
         &'a self,
         request: &'a NoteRequest,
-    ) -> ::nearcall::AsyncSend<'a, NoteRequest> {
+    ) -> ::nearcall::client::AsyncSend<'a, NoteRequest> {
         self.object.send(&thermostat_methods::NOTE, request)
     }
     /// [`ThermostatCaller::watch`] as a future.
@@ -319,36 +329,44 @@ impl ThermostatAsyncCaller {
     pub fn watch<'a>(
         &'a self,
         request: &'a WatchRequest,
-    ) -> ::nearcall::AsyncCall<'a, WatchRequest, WatchReply> {
+    ) -> ::nearcall::client::AsyncCall<'a, WatchRequest, WatchReply> {
         self.object.call(&thermostat_methods::WATCH, request)
     }
     /// [`ThermostatCaller::reset`] as a future.
     #[inline]
-    pub fn reset<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
+    pub fn reset<'a>(
+        &'a self,
+        request: &'a (),
+    ) -> ::nearcall::client::AsyncCall<'a, (), ()> {
         self.object.call(&thermostat_methods::RESET, request)
     }
 }
 
 /// Serves calls with an implementation of [`Thermostat`]. Register it with a server.
-pub type ThermostatDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::SyncDispatcher<
+pub type ThermostatDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::service::SyncDispatcher<
     thermostat_methods::Skeleton,
     T,
     P,
 >;
 
-impl<T: Thermostat> ::nearcall::SyncSkeleton<T> for thermostat_methods::Skeleton {
+impl<T: Thermostat> ::nearcall::service::SyncSkeleton<T>
+for thermostat_methods::Skeleton {
     type Object = dyn Thermostat;
-    const INTERFACE: &'static ::nearcall::Interface = &THERMOSTAT_INTERFACE;
+    const INTERFACE: &'static ::nearcall::service::Interface = &THERMOSTAT_INTERFACE;
     fn local(
-        service: ::nearcall::SharedService<T>,
-    ) -> ::nearcall::SharedService<dyn Thermostat> {
+        service: ::nearcall::service::SharedService<T>,
+    ) -> ::nearcall::service::SharedService<dyn Thermostat> {
         match service {
-            ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),
-            ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),
+            ::nearcall::service::SharedService::Arc(it) => {
+                ::nearcall::service::SharedService::Arc(it)
+            }
+            ::nearcall::service::SharedService::Rc(it) => {
+                ::nearcall::service::SharedService::Rc(it)
+            }
         }
     }
     #[inline]
-    fn dispatch(service: &T, incoming: ::nearcall::Incoming<'_>) {
+    fn dispatch(service: &T, incoming: ::nearcall::service::Incoming<'_>) {
         match incoming.method() {
             0x8186_deca => incoming.reply(|c, q| T::set_target(service, c, q)),
             0x4737_ff79 => incoming.oneway(|c, q| T::note(service, c, q)),
@@ -360,14 +378,15 @@ impl<T: Thermostat> ::nearcall::SyncSkeleton<T> for thermostat_methods::Skeleton
 }
 
 /// Serves calls with an implementation of [`ThermostatAsync`]. Register it with a server.
-pub type ThermostatAsyncDispatcher<T> = ::nearcall::AsyncDispatcher<
+pub type ThermostatAsyncDispatcher<T> = ::nearcall::service::AsyncDispatcher<
     thermostat_methods::Skeleton,
     T,
 >;
 
-impl<T: ThermostatAsync> ::nearcall::AsyncSkeleton<T> for thermostat_methods::Skeleton {
-    const INTERFACE: &'static ::nearcall::Interface = &THERMOSTAT_INTERFACE;
-    fn dispatch(incoming: ::nearcall::AsyncIncoming<'_, T>) {
+impl<T: ThermostatAsync> ::nearcall::service::AsyncSkeleton<T>
+for thermostat_methods::Skeleton {
+    const INTERFACE: &'static ::nearcall::service::Interface = &THERMOSTAT_INTERFACE;
+    fn dispatch(incoming: ::nearcall::service::AsyncIncoming<'_, T>) {
         match incoming.method() {
             0x8186_deca => incoming.reply(T::set_target),
             0x4737_ff79 => incoming.oneway(T::note),

@@ -9,7 +9,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use nearcall::{Client, Code, Peer, PeerIdentity, ReconnectPolicy, Status};
+use nearcall::client::ReconnectPolicy;
+use nearcall::observe::{Peer, PeerIdentity};
+use nearcall::{Client, Code, Status};
 use nearcall_channel::runtime_dir;
 use nearcall_os::process;
 
@@ -21,7 +23,7 @@ pub(super) fn address(choice: &ServerChoice) -> anyhow::Result<String> {
         ServerChoice::At(address) => return Ok(address.to_string()),
         ServerChoice::Process(pid) => *pid,
     };
-    let names = nearcall::names().context("cannot look for the server of the process")?;
+    let names = nearcall::observe::names().context("cannot look for the server of the process")?;
     let is_it = |process: &PeerIdentity| process.pid == Some(pid);
     match names.iter().find(|entry| entry.process.as_ref().is_some_and(is_it)) {
         Some(entry) => Ok(entry.name.clone()),

@@ -1,9 +1,10 @@
 //! `nearcall list`: the servers of this user that listen by name.
 //!
-//! **Not here:** finding and asking them, which is `nearcall::names`.
+//! **Not here:** finding and asking them, which is `nearcall::observe::names`.
 
 use nearcall::control::{DescribeReply, MechanismUse, Object};
-use nearcall::{Health, NameEntry, NameProblem, PeerIdentity};
+use nearcall::observe::{NameEntry, NameProblem, PeerIdentity};
+use nearcall::server::Health;
 use nearcall_channel::runtime_dir;
 use nearcall_results::report::lines::{Ink, Style, Writer};
 use nearcall_results::report::number::MISSING;
@@ -17,7 +18,7 @@ use crate::output;
 use crate::terminal::style;
 
 pub(super) fn run(args: &JsonArgs) -> anyhow::Result<End> {
-    let names: Vec<_> = nearcall::names()?.iter().map(Row::of).collect();
+    let names: Vec<_> = nearcall::observe::names()?.iter().map(Row::of).collect();
     let directory = runtime_dir::path();
     let has_directory = directory.exists();
     let directory = directory.display().to_string();

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nearcall::control::{DescribeRequest, ServerCaller};
-use nearcall::{Client, EventLoop, RunningServer, Server, TerminationSignals};
+use nearcall::server::{RunningServer, TerminationSignals};
+use nearcall::{Client, EventLoop, Server};
 use nearcall_os::process::{self, Child};
 use nearcall_os::signal::Signal;
 use serde_json::Value;

@@ -10,7 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nearcall::control::{DescribeRequest, ServerCaller, SwitchReport};
-use nearcall::{Client, Limits, RunningServer, Server};
+use nearcall::server::RunningServer;
+use nearcall::{Client, Limits, Server};
 use nearcall_results::visible::is_hidden;
 use serde_json::Value;
 

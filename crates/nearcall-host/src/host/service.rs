@@ -7,7 +7,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearcall::{Context, Responder, Status, Stopper};
+use nearcall::event_loop::Stopper;
+use nearcall::service::Responder;
+use nearcall::{Context, Status};
 use nearcall_os::process::user_id;
 
 use super::Host;

@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nearcall::control::{HealthRequest, ServerCaller};
-use nearcall::{CallOptions, Client, Code, Deadline, Health, Status, Stopper};
+use nearcall::event_loop::Stopper;
+use nearcall::server::Health;
+use nearcall::{CallOptions, Client, Code, Deadline, Status};
 use nearcall_os::socket;
 
 use crate::config::{Service, Unit};

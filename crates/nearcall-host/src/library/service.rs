@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use nearcall::{Dispatcher, Idempotency, Incoming, Interface, Method, MethodKind};
+use nearcall::service::{Dispatcher, Idempotency, Incoming, Interface, Method, MethodKind};
 use nearcall_os::library::{
     Instance, Library, LibraryFile, LoadError, MethodPart, ObjectPart, PendingReply, RequestPart,
 };

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nearcall::Interface;
+use nearcall::service::Interface;
 use nearcall_os::Deadline;
 
 /// How often the watchdog looks in the time that a call may take: a call is reported after at most

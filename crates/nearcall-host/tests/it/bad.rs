@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use nearcall::{Code, ReconnectPolicy};
+use nearcall::Code;
+use nearcall::client::ReconnectPolicy;
 use nearcall_os::process::Child;
 use nearcall_os::signal::Signal;
 

@@ -2,7 +2,8 @@
 
 use std::thread;
 
-use nearcall::{CallOptions, Code, ReconnectPolicy};
+use nearcall::client::ReconnectPolicy;
+use nearcall::{CallOptions, Code};
 use nearcall_os::process::pidfd_open;
 use nearcall_os::signal::{Signal, send_by_pidfd};
 

@@ -6,7 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::thread;
 
-use nearcall::{Code, ReconnectPolicy};
+use nearcall::Code;
+use nearcall::client::ReconnectPolicy;
 use nearcall_os::descriptor;
 use nearcall_os::process::{Child, kill_pidfd, pidfd_open, user_id};
 use nearcall_os::socket::{self, UnixAddress};

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nearcall::{Client, Code, ReconnectPolicy, Status};
+use nearcall::client::ReconnectPolicy;
+use nearcall::{Client, Code, Status};
 use nearcall_os::clock;
 use nearcall_os::process::{Child, kill_pidfd, pidfd_open};
 use nearcall_os::signal::Signal;

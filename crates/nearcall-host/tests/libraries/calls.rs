@@ -5,8 +5,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nearcall::client::ReconnectPolicy;
 use nearcall::control::{ServerCaller, StopRequest};
-use nearcall::{CallOptions, Code, ReconnectPolicy};
+use nearcall::{CallOptions, Code};
 use nearcall_os::Deadline;
 use nearcall_os::poll::{Interest, poll_one};
 

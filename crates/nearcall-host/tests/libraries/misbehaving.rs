@@ -4,7 +4,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nearcall::{CallOptions, Code, ReconnectPolicy, Status};
+use nearcall::client::ReconnectPolicy;
+use nearcall::{CallOptions, Code, Status};
 
 use crate::group::{Group, PATIENCE, service, soon};
 use crate::home::{SetTargetRequest, ThermostatCaller, WatchRequest};

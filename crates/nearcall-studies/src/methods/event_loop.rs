@@ -9,8 +9,10 @@ use std::cell::RefCell;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use nearcall::event_loop::Event;
 use nearcall::event_loop::Interest;
-use nearcall::{Bytes, Client, Context, Deadline, Event, EventLoop, ItemReceiver, Server, Status};
+use nearcall::stream::ItemReceiver;
+use nearcall::{Bytes, Client, Context, Deadline, EventLoop, Server, Status};
 use nearcall_bench::calls::generated::{Argument, Bench, BenchCaller, BenchDispatcher};
 use nearcall_bench::calls::service::FakeService;
 use nearcall_bench::custom::{

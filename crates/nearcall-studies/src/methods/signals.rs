@@ -8,8 +8,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use nearcall::event_loop::Event;
 use nearcall::event_loop::{Interest, Signal};
-use nearcall::{Deadline, Event, EventLoop};
+use nearcall::{Deadline, EventLoop};
 use nearcall_bench::custom::{Cause, Failure, Meeting};
 use nearcall_os::mqueue::{self, CreateError};
 use nearcall_os::poll::poll_one;

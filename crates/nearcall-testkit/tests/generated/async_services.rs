@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use nearcall::{
-    AsyncItemReceiver, AsyncItemSender, CallContext, CallOptions, Client, Context, Status,
-};
+use nearcall::stream::{AsyncItemReceiver, AsyncItemSender};
+use nearcall::{CallContext, CallOptions, Client, Context, Status};
 use smol::block_on;
 
 use crate::home::{

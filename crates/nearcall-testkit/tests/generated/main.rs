@@ -6,7 +6,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nearcall::{Client, Dispatcher, EventLoop, RunningServer, Server};
+use nearcall::server::RunningServer;
+use nearcall::service::Dispatcher;
+use nearcall::{Client, EventLoop, Server};
 
 mod async_services;
 mod packages;

@@ -6,7 +6,8 @@ mod included {
     include!("../../../nearcall-build/tests/golden/packages/interfaces.rs");
 }
 
-use nearcall::{Context, ItemSender, Status};
+use nearcall::stream::ItemSender;
+use nearcall::{Context, Status};
 
 use self::included::common::v1::Id;
 use self::included::shop::r#type::Money;

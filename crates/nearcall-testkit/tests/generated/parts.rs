@@ -1,6 +1,7 @@
 //! An interface of which parts were left out: what is left compiles, and calls the whole of it.
 
-use nearcall::{CallContext, Context, ItemReceiver, ItemSender, Status};
+use nearcall::stream::{ItemReceiver, ItemSender};
+use nearcall::{CallContext, Context, Status};
 use smol::block_on;
 
 use crate::{InLoop, serve};

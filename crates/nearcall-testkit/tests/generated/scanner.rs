@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 
-use nearcall::{CallOptions, Context, ItemReceiver, ItemSender, Status};
+use nearcall::stream::{ItemReceiver, ItemSender};
+use nearcall::{CallOptions, Context, Status};
 
 use crate::InLoop;
 use crate::scan::{

@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use nearcall::client::ObjectRef;
 use nearcall::prost::Message;
-use nearcall::{
-    CallOptions, Client, Code, Context, Method, MethodKind, ObjectRef, Responder, Status,
-};
+use nearcall::service::{Method, MethodKind, Responder};
+use nearcall::{CallOptions, Client, Code, Context, Status};
 use prost_reflect::{DescriptorPool, Kind, Value};
 
 use crate::InLoop;

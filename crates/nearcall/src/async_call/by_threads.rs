@@ -3,7 +3,7 @@
 //!
 //! **Invariants:** a call whose [`StartedCall`] is dropped is cancelled, unless it has ended; what
 //! only tries does not wait for anything but a connection.
-//! **Not here:** who shares (`call/shared.rs`), how a thread waits (`client/waiting.rs`).
+//! **Not here:** who shares (`call/shared.rs`), how a thread waits (`clients/waiting.rs`).
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use super::sending::Sending;
 use super::streaming::AsyncStreamedCall;
 use super::{AsyncObjectRef, Object, connecting, lending};
 use crate::async_connection::{self, AsyncConnection};
-use crate::client::{Client, ObjectName};
+use crate::clients::{Client, ObjectName};
 use crate::codec::Encoded;
 use crate::deadline::Deadline;
 use crate::decoded_size::MessageType;

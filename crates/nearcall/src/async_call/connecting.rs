@@ -2,7 +2,7 @@
 //! again and again if its policy says so.
 //!
 //! **Invariants:** it ends by its deadline, whatever the attempt does.
-//! **Not here:** the attempt (`client/async_routes.rs`), when to try again (`client/attempts.rs`).
+//! **Not here:** the attempt (`clients/async_routes.rs`), when to try again (`clients/attempts.rs`).
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::async_connection::{AsyncConnection, Timer};
-use crate::client::attempts::{Action, Attempts, Event, NextTry, Rules, SocketWatch};
-use crate::client::{AsyncRoute, Connected, Hunt, PendingConnection};
+use crate::clients::attempts::{Action, Attempts, Event, NextTry, Rules, SocketWatch};
+use crate::clients::{AsyncRoute, Connected, Hunt, PendingConnection};
 use crate::deadline::{self, Deadline};
 use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;

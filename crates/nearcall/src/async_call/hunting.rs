@@ -1,12 +1,12 @@
 //! Waiting for a server without holding an executor's thread.
 //!
-//! **Not here:** one attempt to connect (`client/async_routes.rs`).
+//! **Not here:** one attempt to connect (`clients/async_routes.rs`).
 
 use std::time::Duration;
 
 use super::connecting;
 use crate::address::{Address, BadAddress};
-use crate::client::Client;
+use crate::clients::Client;
 use crate::status::Status;
 
 impl Client {

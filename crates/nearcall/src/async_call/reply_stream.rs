@@ -17,7 +17,7 @@ use super::streaming::AsyncStreamedCall;
 use crate::codec::Message;
 use crate::metadata::ReplyMetadata;
 use crate::status::Status;
-use crate::stream::item_queue::{ItemBatch, Taken};
+use crate::streams::item_queue::{ItemBatch, Taken};
 use crate::waking;
 
 /// The items of a method that replies with a stream. Await them one by one or as a

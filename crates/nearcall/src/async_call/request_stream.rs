@@ -92,7 +92,8 @@ impl<Q: Message, R: Message + Default> AsyncRequestStream<Q, R> {
     ///
     /// ```
     /// use futures_util::stream;
-    /// use nearcall::{AsyncRequestStream, Status};
+    /// use nearcall::Status;
+    /// use nearcall::stream::AsyncRequestStream;
     /// # type Item = u32;
     ///
     /// async fn upload(mut requests: AsyncRequestStream<Item, Item>) -> Result<Item, Status> {
@@ -150,7 +151,7 @@ impl<Q: Message, R: Message + Default> AsyncRequestStream<Q, R> {
 
     /// Works like [`finish`](Self::finish), and returns what the service sent beside the reply or
     /// the error ([`Status::metadata`]) as well. Where the replies are a stream, that comes with
-    /// their end: [`AsyncReplyStream::metadata`](crate::AsyncReplyStream::metadata).
+    /// their end: [`AsyncReplyStream::metadata`](crate::stream::AsyncReplyStream::metadata).
     pub async fn finish_with_metadata(mut self) -> (Result<R, Status>, ReplyMetadata) {
         (self.take_reply().await, self.call.metadata())
     }

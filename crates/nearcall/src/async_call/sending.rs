@@ -13,7 +13,7 @@ use super::AsyncObjectRef;
 use super::connecting::{Connecting, poll_timer};
 use crate::async_connection::{AsyncConnection, Places, Timer};
 use crate::call::may_resend;
-use crate::client::show_start;
+use crate::clients::show_start;
 use crate::codec::{self, Message};
 use crate::connection::Outgoing;
 use crate::deadline::Deadline;

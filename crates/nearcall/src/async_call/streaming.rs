@@ -17,7 +17,7 @@ use crate::decoded_size::MessageType;
 use crate::interceptor::ObservedCall;
 use crate::metadata::{Entries, ReplyMetadata};
 use crate::status::Status;
-use crate::stream::call_stream::CallStream;
+use crate::streams::call_stream::CallStream;
 use crate::waking;
 
 /// A call of tasks that streams.

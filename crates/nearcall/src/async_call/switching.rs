@@ -13,7 +13,7 @@ use nearcall_channel::{Mechanism, UnknownMechanism};
 use super::connecting::poll_timer;
 use crate::address::{Address, BadAddress};
 use crate::async_connection::{AsyncConnection, SwitchSlot, Timer, check_waits};
-use crate::client::Client;
+use crate::clients::Client;
 use crate::deadline::Deadline;
 use crate::status::Status;
 

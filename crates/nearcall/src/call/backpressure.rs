@@ -3,7 +3,7 @@
 //! **Invariants:** what waits here was not sent, so that it may be sent again; a wait ends at its
 //! deadline, or with its connection. A request goes to a new connection once.
 //! **Not here:** what was refused and why (`connection/send_mode.rs`), how a client waits
-//! (`client.rs`).
+//! (`clients.rs`).
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use nearcall_wire::OutgoingCall;
 
 use super::ObjectRef;
 use super::resending::Ended;
-use crate::client::{Binding, Target};
+use crate::clients::{Binding, Target};
 use crate::codec::{AnyMessage, Encoded};
 use crate::connection::{Connection, Need, NotSent, Oneway, SendMode, UNARY};
 use crate::deadline::{Deadline, Pauses};

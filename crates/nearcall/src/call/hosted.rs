@@ -11,10 +11,10 @@ use std::rc::Rc;
 use nearcall_os::library::{Caller, ReplyPart, RequestPart};
 
 use super::ObjectRef;
-use crate::client::{Binding, HostedObject, Target, unbind};
+use crate::clients::{Binding, HostedObject, Target, unbind};
 use crate::codec::{self, AnyMessage, Body, Message};
 use crate::options::CallSpec;
-use crate::service::library_reply::read_reply;
+use crate::services::library_reply::read_reply;
 use crate::status::Status;
 
 impl ObjectRef {

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use crate::client::Binding;
+use crate::clients::Binding;
 use crate::codec::{self, AnyMessage, Body, Message};
 use crate::connection::{Activity, SendMode};
 use crate::deadline::Deadline;
@@ -16,11 +16,11 @@ use crate::nesting::{self, Handler, NestingGuard};
 use crate::options::{CallOptions, CallSpec};
 use crate::panics::contain;
 use crate::reactor::LocalOneway;
-use crate::service::context::Context;
-use crate::service::dispatch;
-use crate::service::dispatcher::{Dispatcher, Incoming, Registered};
-use crate::service::local_reply::{LaterReply, LocalCall, LocalOutcome, LocalReply, LocalResult};
-use crate::service::reply_sink::ReplySink;
+use crate::services::context::Context;
+use crate::services::dispatch;
+use crate::services::dispatcher::{Dispatcher, Incoming, Registered};
+use crate::services::local_reply::{LaterReply, LocalCall, LocalOutcome, LocalReply, LocalResult};
+use crate::services::reply_sink::ReplySink;
 use crate::status::Status;
 use crate::tasks::reply_extras::ReplyExtras;
 

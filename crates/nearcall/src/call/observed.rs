@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::ObjectRef;
-use crate::client::show_start;
+use crate::clients::show_start;
 use crate::codec::{self, Message};
 use crate::interceptor::ObservedCall;
 use crate::interface::Method;

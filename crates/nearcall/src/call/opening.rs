@@ -11,7 +11,7 @@ use nearcall_wire::Shape;
 use super::hosted::no_connection;
 use super::streaming::{OpenedStream, StreamedCall};
 use super::{ObjectRef, ReplyStream, RequestStream};
-use crate::client::{Binding, InUse, Target};
+use crate::clients::{Binding, InUse, Target};
 use crate::codec::{AnyMessage, Encoded, Message};
 use crate::connection::Connection;
 use crate::interface::Method;

@@ -12,20 +12,20 @@ use std::task::{Context, Poll};
 use nearcall_wire::OutgoingCall;
 
 use crate::async_call::StartedCall;
-use crate::client::{Binding, InUse};
+use crate::clients::{Binding, InUse};
 use crate::codec::{self, Body, Message};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::interceptor::ObservedCall;
 use crate::metadata::{Entries, ReplyMetadata};
-use crate::service::local_reply::LocalReply;
+use crate::services::local_reply::LocalReply;
 use crate::status::Status;
 use crate::thread_marker::BelongsToItsThread;
 
 /// A call under way. Wait for it, await it, or drop it, which cancels it.
 ///
 /// It keeps no copy of its request, so that it is not sent again when its connection ends, whatever
-/// its method and the [`ReconnectPolicy`](crate::ReconnectPolicy) are: look whether the error
+/// its method and the [`ReconnectPolicy`](crate::client::ReconnectPolicy) are: look whether the error
 /// [`has_not_begun`](Status::has_not_begun), and start another one.
 ///
 /// As a future it needs a client that was made in a loop which is turned, by its host for example.
@@ -35,7 +35,7 @@ use crate::thread_marker::BelongsToItsThread;
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
-/// send::<nearcall::PendingCall<()>>();
+/// send::<nearcall::client::PendingCall<()>>();
 /// ```
 ///
 /// # Examples

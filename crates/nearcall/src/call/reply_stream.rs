@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::streaming::{OpenedStream, StreamedCall, Unread};
 use crate::async_call::AsyncReplyStream;
-use crate::client::InUse;
+use crate::clients::InUse;
 use crate::codec::{Encoded, Message};
 use crate::metadata::ReplyMetadata;
 use crate::status::Status;
@@ -26,7 +26,7 @@ use crate::thread_marker::BelongsToItsThread;
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
-/// send::<nearcall::ReplyStream<()>>();
+/// send::<nearcall::stream::ReplyStream<()>>();
 /// ```
 #[must_use = "a stream that is dropped cancels its call"]
 pub struct ReplyStream<R> {

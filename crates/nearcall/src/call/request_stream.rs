@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::streaming::{OpenedStream, StreamedCall};
 use crate::async_call::AsyncRequestStream;
-use crate::client::InUse;
+use crate::clients::InUse;
 use crate::codec::{Encoded, Message};
 use crate::metadata::ReplyMetadata;
 use crate::status::Status;
@@ -22,7 +22,7 @@ use crate::thread_marker::BelongsToItsThread;
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
-/// send::<nearcall::RequestStream<(), ()>>();
+/// send::<nearcall::stream::RequestStream<(), ()>>();
 /// ```
 #[must_use = "a stream that is dropped cancels its call"]
 pub struct RequestStream<Q, R> {
@@ -110,7 +110,7 @@ impl<Q: Message, R: Message + Default> RequestStream<Q, R> {
 
     /// Works like [`finish`](Self::finish), and returns what the service sent beside the reply or
     /// the error ([`Status::metadata`]) as well. Where the replies are a stream, that comes with
-    /// their end: [`ReplyStream::metadata`](crate::ReplyStream::metadata).
+    /// their end: [`ReplyStream::metadata`](crate::stream::ReplyStream::metadata).
     pub fn finish_with_metadata(mut self) -> (Result<R, Status>, ReplyMetadata) {
         let mut metadata = ReplyMetadata::default();
         let reply = self.take_reply(Some(&mut metadata));

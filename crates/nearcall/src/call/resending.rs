@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use super::ObjectRef;
-use crate::client::Binding;
+use crate::clients::Binding;
 use crate::codec::{AnyMessage, Encoded, Message};
 use crate::connection::{Connection, NotSent, Outcome};
 use crate::interface::Method;

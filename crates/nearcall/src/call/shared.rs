@@ -5,7 +5,7 @@
 //! thread; while one of a client in a loop waits, the loop goes on serving. For each method only
 //! marshalling is compiled.
 //! **Not here:** such a call itself (`async_call/by_threads.rs`), the places of connections
-//! (`client/shared.rs`).
+//! (`clients/shared.rs`).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use nearcall_wire::Shape;
 use super::streaming::OpenedStream;
 use super::{Object, ObjectRef, PendingCall};
 use crate::async_call::AsyncObjectRef;
-use crate::client::{Binding, ClientCore, InUse, Target, current_binding};
+use crate::clients::{Binding, ClientCore, InUse, Target, current_binding};
 use crate::codec::{Encoded, Message};
 use crate::deadline::Deadline;
 use crate::limits::OWN_CONNECTION_RETRY_INTERVAL;

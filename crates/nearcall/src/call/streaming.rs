@@ -3,7 +3,7 @@
 //! **Invariants:** a call whose last handle is dropped is cancelled, unless it has ended; its end
 //! is taken once, and every handle learns of it.
 //! **Not here:** opening it (`opening.rs`), the handles (`reply_stream.rs`, `request_stream.rs`),
-//! the queue of items (`stream/item_queue.rs`).
+//! the queue of items (`streams/item_queue.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use nearcall_wire::{HEADER_BYTES, OutgoingCall};
 
 use crate::async_call::AsyncStreamedCall;
-use crate::client::{ClientCore, InUse};
+use crate::clients::{ClientCore, InUse};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
 use crate::deadline::Deadline;
@@ -21,8 +21,8 @@ use crate::interceptor::ObservedCall;
 use crate::metadata::{Entries, ReplyMetadata};
 use crate::options::DEFAULT_OPTIONS;
 use crate::status::Status;
-use crate::stream::call_stream::CallStream;
-use crate::stream::item_queue::{ItemBatch, Taken};
+use crate::streams::call_stream::CallStream;
+use crate::streams::item_queue::{ItemBatch, Taken};
 
 /// A call that streams, for its handles.
 pub(super) enum OpenedStream {

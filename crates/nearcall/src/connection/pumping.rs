@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** while items of a call wait here, they are sent when credit comes, when there is
 //! room, and before the end of their call.
-//! **Not here:** where they wait (`stream/item_outlet.rs`), sending one (`streaming.rs`).
+//! **Not here:** where they wait (`streams/item_outlet.rs`), sending one (`streaming.rs`).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Connection, Host, ItemUnsent, SendMode};
 use crate::codec::{Encoded, Message};
 use crate::deadline::Deadline;
 use crate::status::Status;
-use crate::stream::call_stream::CallStream;
+use crate::streams::call_stream::CallStream;
 use crate::tasks::reply_extras::ReplyExtras;
 
 impl<H: Host> Connection<H> {

@@ -4,7 +4,7 @@
 //! writes; a reply keeps that buffer until its caller takes it, and long `bytes` fields of a long
 //! message are slices of it.
 //! **Invariants:** the peer's bytes are looked at only in our copy; no service runs in here.
-//! **Not here:** what a service does with a call (`service/dispatch.rs`), waiting for several
+//! **Not here:** what a service does with a call (`services/dispatch.rs`), waiting for several
 //! connections (`reactor.rs`).
 
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //! **Invariants:** an item that came in is in the queue of its call until it is read, or is dropped
 //! with the call; what is read is reported, so that the peer may send more. At most one item waits
 //! for room in the channel, so that other calls do not wait behind many.
-//! **Not here:** credit (`nearcall-wire`), what users hold (`service/streams.rs`).
+//! **Not here:** credit (`nearcall-wire`), what users hold (`services/streams.rs`).
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -21,8 +21,8 @@ use crate::codec::{self, Message};
 use crate::deadline::Deadline;
 use crate::limits::SHARED_BYTES_MIN;
 use crate::status::Status;
-use crate::stream::call_stream::CallStream;
-use crate::stream::item_queue::{ItemsEnd, Woken};
+use crate::streams::call_stream::CallStream;
+use crate::streams::item_queue::{ItemsEnd, Woken};
 
 /// The streams by the slots of their calls.
 #[derive(Default)]

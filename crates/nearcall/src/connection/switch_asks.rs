@@ -7,7 +7,7 @@
 //! **Invariants:** an ask is reported once: by how the switch has ended, by a refusal, by the end
 //! of the connection, or at its deadline as not answered yet; an end has one ask open at most;
 //! reports run while nothing of the connection is borrowed.
-//! **Not here:** the switch itself (`switching.rs`), who may ask for one (`server/built_in.rs`).
+//! **Not here:** the switch itself (`switching.rs`), who may ask for one (`servers/built_in.rs`).
 
 use nearcall_channel::{Mechanism, MechanismSet};
 use nearcall_wire::{SwitchError, SwitchReason, SwitchState};

@@ -6,12 +6,12 @@
 //! happens while calls wait for their replies; over a connection that tasks share the driver does
 //! it all, at once. A switch that the program asks for meanwhile begins after it.
 //! **Invariants:** no call waits for it, and none fails by it: whatever fails leaves the connection
-//! where it is; the peer stays what it was, a [`Peer::Remote`](crate::Peer::Remote) that is not
+//! where it is; the peer stays what it was, a [`Peer::Remote`](crate::observe::Peer::Remote) that is not
 //! trusted, for the kernel's word is about the process that came to the meeting, and the connection
 //! need not have begun there.
 //! **Not here:** why no other process gets in between (`handshake/meeting.rs` of
 //! `nearcall-channel`), the switch (`switching.rs`), which connections do so
-//! (`client/upgrading.rs`).
+//! (`clients/upgrading.rs`).
 
 use std::io;
 

@@ -13,11 +13,11 @@ use std::task::Waker;
 use nearcall_os::library::LogLevel;
 use tracing::subscriber::NoSubscriber;
 
-use crate::client::own_loop;
+use crate::clients::own_loop;
 use crate::deadline::Deadline;
 use crate::reactor::Reactor;
 
-/// The loop of a server with [`nest_calls`](crate::ServerBuilder::nest_calls) that this thread
+/// The loop of a server with [`nest_calls`](crate::server::ServerBuilder::nest_calls) that this thread
 /// serves in.
 pub struct ThreadLoop {
     reactor: Rc<Reactor>,

@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** a call sees here what it would see in a program: its caller by the kernel, its
 //! deadline, its metadata. Calls of a nonblocking service come in any thread, several at once.
-//! **Not here:** the C interface (`nearcall_os::library`), the answer (`service/library_reply.rs`).
+//! **Not here:** the C interface (`nearcall_os::library`), the answer (`services/library_reply.rs`).
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,18 +14,18 @@ use nearcall_os::library::{
 };
 
 use super::{MakeService, ServiceSetup, subscriber};
-use crate::client::own_loop::{self, HostScope};
+use crate::clients::own_loop::{self, HostScope};
 use crate::codec::Body;
 use crate::event_loop::EventLoop;
 use crate::interface::MethodKind;
 use crate::metadata::Metadata;
 use crate::nesting::Handler;
 use crate::peer::Peer;
-use crate::service::context::Context;
-use crate::service::detached_sink::{DetachedCall, DetachedSink};
-use crate::service::dispatch;
-use crate::service::dispatcher::{Dispatcher, Incoming};
-use crate::service::reply_sink::ReplySink;
+use crate::services::context::Context;
+use crate::services::detached_sink::{DetachedCall, DetachedSink};
+use crate::services::dispatch;
+use crate::services::dispatcher::{Dispatcher, Incoming};
+use crate::services::reply_sink::ReplySink;
 use crate::status::Status;
 use crate::tasks::mailbox::{Mailbox, Post};
 use crate::tasks::service_task::ServiceTask;

@@ -12,7 +12,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::client::own_loop;
+use crate::clients::own_loop;
 
 /// Has events from [`Level::INFO`] on go to the log of the host, unless the service has seen to
 /// them.

@@ -3,7 +3,7 @@
 //!
 //! **Invariants:** connections are bounded, in all and for each user; a client that is refused gets
 //! the reason.
-//! **Not here:** sockets and handshakes (`handshakes.rs`), objects (`service/registry.rs`).
+//! **Not here:** sockets and handshakes (`handshakes.rs`), objects (`services/registry.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -4,7 +4,7 @@
 //! something; a turn serves a bounded number of messages; while clients of several users share the
 //! loop a turn is charged to its user, and ends with the first message after a bounded time.
 //! **Not here:** which connection has its turn (`reactor.rs`, `busy.rs`), serving one message
-//! (`service/dispatch.rs`).
+//! (`services/dispatch.rs`).
 
 use std::cell::Cell;
 use std::io;
@@ -18,7 +18,7 @@ use crate::limits::{
     MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK, TURN_TIME_MAX,
     TURNS_PER_FULL_TURN,
 };
-use crate::service::dispatch::Received;
+use crate::services::dispatch::Received;
 
 /// The way in which a turn looks for a message.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 //! The connection that a call came over has its table of calls in the loop's thread. A call that
 //! outlives its method registers one of these there, and is notified of its end.
 //! **Invariants:** once a call has ended it stays so; each registered task is woken for that once.
-//! **Not here:** who notices the end (`connection/watched_calls.rs`, `service/local_reply.rs`).
+//! **Not here:** who notices the end (`connection/watched_calls.rs`, `services/local_reply.rs`).
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,8 +4,8 @@
 //! Few calls have any, so a context has room for a pointer.
 //! **Invariants:** the interceptors see the end of a call after its reply has been sent, or when
 //! what would have replied is dropped.
-//! **Not here:** interceptors (`interceptor.rs`), replying (`service/reply_sink.rs`,
-//! `service/detached_sink.rs`).
+//! **Not here:** interceptors (`interceptor.rs`), replying (`services/reply_sink.rs`,
+//! `services/detached_sink.rs`).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

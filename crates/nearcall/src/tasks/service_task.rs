@@ -3,7 +3,7 @@
 //! **Invariants:** the future is dropped as soon as its call has ended, by the next poll of its
 //! task, which the end of the call wakes; a panic in it ends its call only.
 //! **Not here:** the loop's executor (`executor.rs`), what makes the future
-//! (`service/async_service.rs`).
+//! (`services/async_service.rs`).
 
 use std::fmt;
 use std::pin::Pin;

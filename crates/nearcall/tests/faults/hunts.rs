@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nearcall::{Client, Limits, ListenOptions};
+use nearcall::server::ListenOptions;
+use nearcall::{Client, Limits};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};

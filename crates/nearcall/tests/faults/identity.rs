@@ -7,7 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, Limits, ListenOptions, Mechanism, Server, Status};
+use nearcall::server::ListenOptions;
+use nearcall::{CallOptions, Client, Code, Limits, Mechanism, Server, Status};
 use nearcall_channel::{Address as Place, HandshakeError, Options, Refusal, connect_over};
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::kill_pidfd;

@@ -11,9 +11,8 @@ use std::path::Path;
 use std::thread;
 
 use nearcall::control::{HealthRequest, MeetRequest, ServerCaller};
-use nearcall::{
-    CallOptions, Client, Code, Limits, ListenOptions, Mechanism, RunningServer, Server,
-};
+use nearcall::server::{ListenOptions, RunningServer};
+use nearcall::{CallOptions, Client, Code, Limits, Mechanism, Server};
 use nearcall_os::clock;
 use nearcall_os::socket::{
     UnixAddress, connect_datagrams, try_send, unix_datagrams, unix_try_connect,

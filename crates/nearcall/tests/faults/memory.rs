@@ -15,10 +15,13 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use nearcall::prost::encoding::encode_varint;
+use nearcall::service::{
+    Blocking, BlockingPool, Dispatcher, Idempotency, Incoming, Interface, Method, MethodKind,
+    Responder, TaskRunner, WhenFull,
+};
+use nearcall::stream::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
 use nearcall::{
-    AsyncItemReceiver, AsyncItemSender, Blocking, BlockingPool, CallOptions, Client, Code, Context,
-    Deadline, Dispatcher, EventLoop, Idempotency, Incoming, Interface, ItemReceiver, ItemSender,
-    Limits, Mechanism, Method, MethodKind, Responder, Server, Status, TaskRunner, WhenFull,
+    CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Mechanism, Server, Status,
 };
 use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
 use nearcall_os::clock;

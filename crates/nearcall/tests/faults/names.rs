@@ -9,7 +9,9 @@ use std::time::Duration;
 use nearcall::control::{
     ConnectionsRequest, DescribeReply, DescribeRequest, ServerCaller, StopRequest,
 };
-use nearcall::{Client, Health, Limits, NameEntry, NameProblem, Server, Status};
+use nearcall::observe::{NameEntry, NameProblem};
+use nearcall::server::Health;
+use nearcall::{Client, Limits, Server, Status};
 use nearcall_channel::Listener;
 use nearcall_os::process;
 use nearcall_os::socket::{UnixAddress, unix_listen};
@@ -35,7 +37,7 @@ const SHORT: Duration = Duration::from_millis(300);
 /// Reports all names, asked for a short time or without a limit.
 fn list(how: &str) {
     let timeout = if how == "hasty" { SHORT } else { Duration::MAX };
-    report(&match nearcall::names_within(timeout) {
+    report(&match nearcall::observe::names_within(timeout) {
         Ok(entries) => {
             let rows: Vec<_> = entries.iter().map(row).collect();
             format!("outcome [{}]", rows.join("; "))
@@ -64,7 +66,7 @@ fn describe(server: &DescribeReply) -> String {
 
 /// Reports which objects have the interface: any, the one in the kitchen, all.
 fn find(interface: &str, timeout: Duration) {
-    let found = nearcall::find_within(interface, timeout).unwrap();
+    let found = nearcall::client::find_within(interface, timeout).unwrap();
     let text = |outcome: Result<&nearcall::Address, Status>| match outcome {
         Ok(address) => address.to_string(),
         Err(status) => status.to_string(),

@@ -10,7 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, EventLoop, ListenOptions, Server};
+use nearcall::server::ListenOptions;
+use nearcall::{CallOptions, Client, EventLoop, Server};
 use nearcall_os::lock_file::LockFile;
 use nearcall_os::socket::{UnixAddress, accept, unix_bind, unix_connect, unix_listen};
 use nearcall_testkit::directory::Directory;
@@ -219,7 +220,7 @@ fn r24_policies_that_let_no_client_in_are_refused_where_the_server_listens() {
         (&path, new().socket_mode(0o666), "lets all users in"),
         (&path, new().message_bytes_max(0), "is 0"),
         (&path, new().deadline_max(Duration::ZERO), "is 0"),
-        (&path, new().mechanisms(nearcall::MechanismSet::NONE), "names none"),
+        (&path, new().mechanisms(nearcall::server::MechanismSet::NONE), "names none"),
         (&format!("{path}?allow=cma"), new().mechanisms(nearcall::Mechanism::Shm), "contradicts"),
         ("name", new().users([own + 7]), "cannot reach `name`"),
         ("name", new().socket_mode(0o660), "cannot reach `name`"),

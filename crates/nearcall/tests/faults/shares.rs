@@ -7,7 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use nearcall::{Blocking, BlockingPool, Client, Context, Deadline, Limits, Mechanism, Status};
+use nearcall::service::{Blocking, BlockingPool};
+use nearcall::{Client, Context, Deadline, Limits, Mechanism, Status};
 use nearcall_channel::{Address, Endpoint, HandshakeError, Interest, Options, Refusal, connect};
 use nearcall_os::{clock, socket};
 

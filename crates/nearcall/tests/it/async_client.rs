@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use nearcall::{Context, Limits, Responder, RunningServer, Server, Status};
+use nearcall::server::RunningServer;
+use nearcall::service::Responder;
+use nearcall::{Context, Limits, Server, Status};
 
 use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::words;

@@ -12,10 +12,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nearcall::{
-    AttachOptions, Attachment, Cause, Client, Code, Deadline, EventLoop, Notice, NoticeSource,
-    ReconnectPolicy, Server,
-};
+use nearcall::client::{AttachOptions, Attachment, Cause, Notice, NoticeSource, ReconnectPolicy};
+use nearcall::{Client, Code, Deadline, EventLoop, Server};
 use nearcall_os::clock;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, fs};
 
-use nearcall::{Client, ConnectionInfo, EventLoop, Limits, Mechanism, SwitchCause};
+use nearcall::observe::{ConnectionInfo, SwitchCause};
+use nearcall::{Client, EventLoop, Limits, Mechanism};
 use nearcall_channel::spin::tuning;
 use nearcall_os::clock;
 use nearcall_os::process::Child;

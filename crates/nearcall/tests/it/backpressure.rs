@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use nearcall::client::{ObjectRef, PendingCall};
 use nearcall::{
-    Bytes, CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, ObjectRef, PendingCall,
-    Server, Status,
+    Bytes, CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Server, Status,
 };
 use nearcall_os::clock;
 

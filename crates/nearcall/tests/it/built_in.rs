@@ -6,16 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use nearcall::client::ReconnectPolicy;
 use nearcall::control::{
     ConnectionsRequest, DescribeReply, DescribeRequest, HealthRequest, STOP_BY_SIGNAL,
     ServerCaller, StopRequest,
 };
+use nearcall::observe::{InterceptedCall, Interceptor};
 use nearcall::prost::Message;
 use nearcall::prost_types::FileDescriptorSet;
-use nearcall::{
-    Client, Code, EventLoop, Health, InterceptedCall, Interceptor, Interface, Limits,
-    ReconnectPolicy, RegisterError, Server, StartError, Status,
-};
+use nearcall::server::{Health, RegisterError, StartError};
+use nearcall::service::Interface;
+use nearcall::{Client, Code, EventLoop, Limits, Server, Status};
 use nearcall_os::process;
 
 use crate::async_client::block_on;
@@ -197,12 +198,12 @@ struct OfThatName;
 static OF_THAT_NAME: Interface =
     Interface { name: "nearcall.v1.Server", methods: &[], descriptor_set: &[] };
 
-impl nearcall::Dispatcher for OfThatName {
+impl nearcall::service::Dispatcher for OfThatName {
     fn interface(&self) -> &'static Interface {
         &OF_THAT_NAME
     }
 
-    fn dispatch(&self, incoming: nearcall::Incoming<'_>) {
+    fn dispatch(&self, incoming: nearcall::service::Incoming<'_>) {
         incoming.unimplemented();
     }
 }

@@ -7,7 +7,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{Bytes, CallOptions, Client, Event, Limits, Status};
+use nearcall::event_loop::Event;
+use nearcall::{Bytes, CallOptions, Client, Limits, Status};
 use nearcall_os::poll;
 
 use crate::echo::{EchoCaller, Words};

@@ -281,7 +281,7 @@ fn answers_come_in_any_order_and_are_taken_in_any() {
         assert!(started.iter().flatten().all(|started| !started.is_done()));
         assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 5);
         // The answers went out before that of the command.
-        assert!(started.iter().flatten().all(nearcall::PendingCall::is_done));
+        assert!(started.iter().flatten().all(nearcall::client::PendingCall::is_done));
         for index in [1, 4, 0, 3, 2] {
             let reply = started[index].take().unwrap().wait().unwrap();
             assert_eq!(reply.number, index as u64);

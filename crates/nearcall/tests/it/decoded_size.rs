@@ -7,9 +7,8 @@
 use nearcall::bytes::{Buf, BufMut};
 use nearcall::prost::DecodeError;
 use nearcall::prost::encoding::{DecodeContext, WireType, encode_varint, encoded_len_varint};
-use nearcall::{
-    Client, Code, Context, EventLoop, ItemReceiver, ItemSender, Limits, Message, Status,
-};
+use nearcall::stream::{ItemReceiver, ItemSender};
+use nearcall::{Client, Code, Context, EventLoop, Limits, Message, Status};
 
 use crate::async_client::block_on;
 use crate::observed::while_a_good_client_calls;

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use nearcall::{Deadline, EventLoop, Interface, Limits, Mechanism, Server};
+use nearcall::service::Interface;
+use nearcall::{Deadline, EventLoop, Limits, Mechanism, Server};
 use nearcall_channel::fuzzing::pair;
 use nearcall_channel::{Endpoint, ReceiveError};
 use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES, Hello, Payload, Shape};

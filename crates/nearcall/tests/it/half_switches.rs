@@ -11,10 +11,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nearcall::control::{ServerCaller, SwitchRequest};
-use nearcall::{
-    CallOptions, Client, Code, Deadline, EventLoop, Limits, Mechanism, RefusalKind, Server,
-    SwitchCause,
-};
+use nearcall::observe::{RefusalKind, SwitchCause};
+use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, Limits, Mechanism, Server};
 use nearcall_channel::{Endpoint, Handshake, Listener, MechanismSet, Options, ReceiveError};
 use nearcall_os::socket::{self, Kind as SocketKind};
 use nearcall_os::{clock, descriptor};

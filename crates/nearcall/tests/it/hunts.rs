@@ -10,7 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, ReconnectPolicy, Status};
+use nearcall::client::ReconnectPolicy;
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Status};
 use nearcall_os::clock;
 use nearcall_os::socket::{self, UnixAddress};
 

@@ -6,10 +6,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nearcall::{
-    Blocking, BlockingPool, CallEnd, CallOptions, CallSide, Client, Code, Context, EventLoop,
-    InterceptedCall, Interceptor, Limits, Peer, Server, Status,
-};
+use nearcall::observe::{CallEnd, CallSide, InterceptedCall, Interceptor, Peer};
+use nearcall::service::{Blocking, BlockingPool};
+use nearcall::{CallOptions, Client, Code, Context, EventLoop, Limits, Server, Status};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Failure, Words};
 use crate::observed::wait_until;

@@ -12,11 +12,11 @@ use std::sync::mpsc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::Duration;
 
+use nearcall::client::WaitPolicy;
+use nearcall::event_loop::Event;
 use nearcall::event_loop::EventLoop;
-use nearcall::{
-    CallOptions, Client, Code, Context, Deadline, Event, Limits, Mechanism, Responder, Server,
-    Status, WaitPolicy,
-};
+use nearcall::service::Responder;
+use nearcall::{CallOptions, Client, Code, Context, Deadline, Limits, Mechanism, Server, Status};
 use nearcall_channel::{Address, Endpoint, Options, SendError, connect};
 use nearcall_os::clock;
 use nearcall_testkit::tasks;
@@ -591,7 +591,7 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
 struct Holds;
 
 thread_local! {
-    static HELD: RefCell<Vec<nearcall::PendingCall<Words>>> = const { RefCell::new(Vec::new()) };
+    static HELD: RefCell<Vec<nearcall::client::PendingCall<Words>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Wake for Holds {

@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use nearcall::client::WaitPolicy;
 use nearcall::event_loop::EventLoop;
-use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Server, WaitPolicy};
+use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Server};
 
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::stage::{PATIENCE, Scripted, alone, in_time, serve_scripted, turn_until, words};

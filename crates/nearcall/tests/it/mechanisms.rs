@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use nearcall::{
-    CallOptions, Client, Code, Deadline, EventLoop, Limits, ListenOptions, Mechanism, MechanismSet,
-    Server, Status,
-};
+use nearcall::server::{ListenOptions, MechanismSet};
+use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, Limits, Mechanism, Server, Status};
 use nearcall_os::clock;
 
 use crate::echo::{EchoCaller, EchoDispatcher, Span, Words};

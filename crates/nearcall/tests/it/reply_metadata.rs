@@ -2,10 +2,9 @@
 //!
 //! **Not here:** what interceptors add (`interceptors.rs`).
 
-use nearcall::{
-    Blocking, BlockingPool, Client, Code, Context, EventLoop, Limits, ObjectRef, ReplyMetadata,
-    Server, Status,
-};
+use nearcall::client::{ObjectRef, ReplyMetadata};
+use nearcall::service::{Blocking, BlockingPool};
+use nearcall::{Client, Code, Context, EventLoop, Limits, Server, Status};
 
 use crate::async_client::block_on;
 use crate::echo::{EchoAsyncCaller, EchoCaller, Words};

@@ -12,7 +12,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, ReconnectPolicy, Server, Status};
+use nearcall::client::ReconnectPolicy;
+use nearcall::{CallOptions, Client, Code, EventLoop, Server, Status};
 use nearcall_os::clock;
 use nearcall_os::process::{Child, kill_pidfd};
 use nearcall_os::signal::{Signal, send_by_pidfd};

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{Client, Code, EventLoop, Limits, Server, TerminationSignals};
+use nearcall::server::TerminationSignals;
+use nearcall::{Client, Code, EventLoop, Limits, Server};
 use nearcall_os::clock;
 use nearcall_os::process::{self, Child};
 use nearcall_os::signal::{self, Signal, SignalSet, send_by_pidfd};

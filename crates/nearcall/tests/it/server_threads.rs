@@ -8,10 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak, mpsc};
 use std::thread::{self, JoinHandle};
 
-use nearcall::{
-    CallOptions, Client, Code, Dispatcher, Incoming, Interface, Limits, Mechanism, RunningServer,
-    Server, ServerBuilder, ServerError, StartError, Status,
-};
+use nearcall::server::{RunningServer, ServerBuilder, ServerError, StartError};
+use nearcall::service::{Dispatcher, Incoming, Interface};
+use nearcall::{CallOptions, Client, Code, Limits, Mechanism, Server, Status};
 use nearcall_os::process::raise_descriptor_limit;
 
 use crate::echo::{EchoCaller, EchoDispatcher};

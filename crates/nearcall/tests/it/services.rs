@@ -6,10 +6,11 @@ use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nearcall::{
-    Blocking, BlockingPool, CallContext, CallOptions, Client, Code, Context, Dispatcher, Incoming,
-    Interface, Limits, MethodKind, PendingCall, Responder, Status, TaskRunner,
+use nearcall::client::PendingCall;
+use nearcall::service::{
+    Blocking, BlockingPool, Dispatcher, Incoming, Interface, MethodKind, Responder, TaskRunner,
 };
+use nearcall::{CallContext, CallOptions, Client, Code, Context, Limits, Status};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Words};
 use crate::observed::wait_until;
@@ -201,11 +202,11 @@ fn what_is_promised_to_be_send_is() {
     fn share<T: Send + Sync + Clone>() {}
     fn shared_service<T: Dispatcher + Send + Sync>() {}
     send::<Responder<Words>>();
-    send::<nearcall::ServiceTask>();
-    send::<nearcall::Cancelled>();
+    send::<nearcall::service::ServiceTask>();
+    send::<nearcall::service::Cancelled>();
     share::<CallContext>();
-    share::<nearcall::Poster>();
-    share::<nearcall::Stopper>();
+    share::<nearcall::event_loop::Poster>();
+    share::<nearcall::event_loop::Stopper>();
     share::<BlockingPool>();
     share::<Blocking<EchoDispatcher<Threaded>>>();
     share::<TaskRunner>();

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearcall::observe::Peer;
+use nearcall::service::Responder;
 use nearcall::{
-    CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Mechanism, Peer, Responder,
-    Server, Status,
+    CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Mechanism, Server, Status,
 };
 use nearcall_channel::{Listener, Options, connect};
 use nearcall_wire::{Frame, Payload};

@@ -200,8 +200,8 @@ fn wrong_shapes_say_how_to_call() {
 #[test]
 fn handles_of_services_may_go_to_other_threads() {
     fn is_send<T: Send>() {}
-    is_send::<nearcall::ItemSender<Item>>();
-    is_send::<nearcall::ItemReceiver<Item>>();
-    is_send::<nearcall::AsyncItemSender<Item>>();
-    is_send::<nearcall::AsyncItemReceiver<Item>>();
+    is_send::<nearcall::stream::ItemSender<Item>>();
+    is_send::<nearcall::stream::ItemReceiver<Item>>();
+    is_send::<nearcall::stream::AsyncItemSender<Item>>();
+    is_send::<nearcall::stream::AsyncItemReceiver<Item>>();
 }

@@ -11,9 +11,9 @@ use nearcall::control::{
     Connection, ConnectionsRequest, DescribeRequest, HealthRequest, ServerCaller, SwitchOutcome,
     SwitchReport, SwitchRequest,
 };
-use nearcall::{
-    CallOptions, Client, Code, EventLoop, Limits, Mechanism, RunningServer, Server, SwitchCause,
-};
+use nearcall::observe::SwitchCause;
+use nearcall::server::RunningServer;
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism, Server};
 
 use crate::stage::{PATIENCE, in_time};
 use crate::support::unique_address;

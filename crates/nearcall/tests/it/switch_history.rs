@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use nearcall::control::{DescribeRequest, ServerCaller};
-use nearcall::{Client, Limits, Mechanism, Server, SwitchCause, SwitchRecord};
+use nearcall::observe::{SwitchCause, SwitchRecord};
+use nearcall::{Client, Limits, Mechanism, Server};
 
 use crate::stage::{PATIENCE, in_time};
 use crate::support::unique_address;

@@ -10,10 +10,9 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{
-    Bytes, CallOptions, Client, ClientBuilder, Code, ConnectionInfo, Context, EventLoop, Limits,
-    ObjectRef, PendingCall, ReconnectPolicy, Server, Status,
-};
+use nearcall::client::{ClientBuilder, ObjectRef, PendingCall, ReconnectPolicy};
+use nearcall::observe::ConnectionInfo;
+use nearcall::{Bytes, CallOptions, Client, Code, Context, EventLoop, Limits, Server, Status};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::stage::{Scripted, command, in_time, keeper, serve_scripted, turn_until, words};

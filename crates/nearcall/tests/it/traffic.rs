@@ -1,6 +1,7 @@
 //! What connections count of their messages.
 
-use nearcall::{Client, EventLoop, Limits, MessageCounts, Server, Traffic};
+use nearcall::observe::{MessageCounts, Traffic};
+use nearcall::{Client, EventLoop, Limits, Server};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::stage::{PATIENCE, in_time, words};

@@ -8,9 +8,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use nearcall::control::{ConnectionsRequest, MeetRequest, ServerCaller};
-use nearcall::{
-    CallOptions, Client, Code, EventLoop, Limits, Mechanism, RunningServer, Server, SwitchCause,
-};
+use nearcall::observe::SwitchCause;
+use nearcall::server::RunningServer;
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism, Server};
 use nearcall_channel::MeetingClient;
 use nearcall_channel::account::{Accounts, Resource};
 use nearcall_os::clock;
@@ -357,7 +357,7 @@ fn a_listener_over_tcp_offers_tcp_in_any_case() {
     let server = Server::new(&event_loop);
     let error = server.listen("tcp://127.0.0.1:0?allow=shm").unwrap_err().to_string();
     assert!(error.contains("name that"), "{error}");
-    let options = nearcall::ListenOptions::new().mechanisms(Mechanism::Shm);
+    let options = nearcall::server::ListenOptions::new().mechanisms(Mechanism::Shm);
     let error = server.listen_with("tcp://127.0.0.1:0", &options).unwrap_err().to_string();
     assert!(error.contains("mechanisms") && error.contains("name that"), "{error}");
 }

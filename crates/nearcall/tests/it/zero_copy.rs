@@ -8,7 +8,8 @@ pub(crate) mod kept;
 
 use std::cell::RefCell;
 
-use nearcall::{Bytes, Client, Code, Context, EventLoop, Limits, Server, Status, Trust, detach};
+use nearcall::client::Trust;
+use nearcall::{Bytes, Client, Code, Context, EventLoop, Limits, Server, Status, detach};
 
 use crate::echo::{Parcel, Receipt, Span, Store, StoreCaller, StoreDispatcher};
 use crate::support::Served;

@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearcall::{
-    AsyncItemReceiver, AsyncItemSender, CallContext, Context, ItemReceiver, ItemSender, Status,
-};
+use nearcall::stream::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
+use nearcall::{CallContext, Context, Status};
 use nearcall_os::clock;
 
 use crate::stress::{Job, Stress, StressAsync};

@@ -7,7 +7,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nearcall::{Deadline, Event, EventLoop, Server, Stopper};
+use nearcall::event_loop::{Event, Stopper};
+use nearcall::{Deadline, EventLoop, Server};
 use nearcall_channel::account::{Accounts, Resource};
 use nearcall_os::simulation::{self, Faults, Process, Report};
 use nearcall_os::{clock, process};

@@ -10,7 +10,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, Mechanism, PendingCall, Status};
+use nearcall::client::PendingCall;
+use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, Mechanism, Status};
 
 use crate::books::Account;
 use crate::mix::Mix;

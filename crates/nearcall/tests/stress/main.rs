@@ -26,7 +26,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nearcall::{Deadline, Limits, RefusalKind, RunningServer, Server};
+use nearcall::observe::RefusalKind;
+use nearcall::server::RunningServer;
+use nearcall::{Deadline, Limits, Server};
 use nearcall_os::clock;
 use nearcall_os::process::{self, Child};
 use nearcall_testkit::stress;

@@ -46,12 +46,12 @@ pub trait RegistryAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 
 /// The descriptions of the methods of `common.v1.Registry` for the runtime.
 mod registry_methods {
-    use ::nearcall::{Idempotency, Method, MethodKind};
+    use ::nearcall::service::{Idempotency, Method, MethodKind};
     pub struct Skeleton;
     pub static FIND: Method = Method::new(0xa1b0_485a, "Find", MethodKind::Unary);
 }
 
-static REGISTRY_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
+static REGISTRY_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
     name: "common.v1.Registry",
     methods: &[&registry_methods::FIND],
     descriptor_set: FILE_DESCRIPTOR_SET,
@@ -60,15 +60,15 @@ static REGISTRY_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 /// Calls methods of a [`Registry`], in this thread or elsewhere.
 ///
 /// Its functions wait; [`RegistryAsyncCaller`] has the same functions as futures. Their errors
-/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
+/// are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct RegistryCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl RegistryCaller {
     /// The description of `common.v1.Registry` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &REGISTRY_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &REGISTRY_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -78,7 +78,11 @@ impl RegistryCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -90,13 +94,13 @@ impl RegistryCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
     /// The server cannot be reached, or there is no memory to lend in time.
     #[inline]
-    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::client::Loan> {
         self.object.loan(bytes)
     }
     /// Calls `Find` and returns its reply.
@@ -107,7 +111,7 @@ impl RegistryCaller {
     /// Starts [`find`](Self::find), whose reply is taken later. Dropped before, the call is
     /// cancelled.
     #[inline]
-    pub fn start_find(&self, request: &Id) -> ::nearcall::PendingCall<Id> {
+    pub fn start_find(&self, request: &Id) -> ::nearcall::client::PendingCall<Id> {
         self.object.start(&registry_methods::FIND, request)
     }
 }
@@ -116,15 +120,15 @@ impl RegistryCaller {
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`RegistryCaller`]
 /// has the same functions for programs without an executor. Their errors are those of
-/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
+/// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct RegistryAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl RegistryAsyncCaller {
     /// The description of `common.v1.Registry` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &REGISTRY_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &REGISTRY_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -134,7 +138,11 @@ impl RegistryAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -146,7 +154,7 @@ impl RegistryAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -156,37 +164,44 @@ impl RegistryAsyncCaller {
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::Loan>,
+        Output = ::nearcall::Result<::nearcall::client::Loan>,
     > + ::core::marker::Send + 'a {
         self.object.loan(bytes)
     }
     /// [`RegistryCaller::find`] as a future.
     #[inline]
-    pub fn find<'a>(&'a self, request: &'a Id) -> ::nearcall::AsyncCall<'a, Id, Id> {
+    pub fn find<'a>(
+        &'a self,
+        request: &'a Id,
+    ) -> ::nearcall::client::AsyncCall<'a, Id, Id> {
         self.object.call(&registry_methods::FIND, request)
     }
 }
 
 /// Serves calls with an implementation of [`Registry`]. Register it with a server.
-pub type RegistryDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::SyncDispatcher<
+pub type RegistryDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::service::SyncDispatcher<
     registry_methods::Skeleton,
     T,
     P,
 >;
 
-impl<T: Registry> ::nearcall::SyncSkeleton<T> for registry_methods::Skeleton {
+impl<T: Registry> ::nearcall::service::SyncSkeleton<T> for registry_methods::Skeleton {
     type Object = dyn Registry;
-    const INTERFACE: &'static ::nearcall::Interface = &REGISTRY_INTERFACE;
+    const INTERFACE: &'static ::nearcall::service::Interface = &REGISTRY_INTERFACE;
     fn local(
-        service: ::nearcall::SharedService<T>,
-    ) -> ::nearcall::SharedService<dyn Registry> {
+        service: ::nearcall::service::SharedService<T>,
+    ) -> ::nearcall::service::SharedService<dyn Registry> {
         match service {
-            ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),
-            ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),
+            ::nearcall::service::SharedService::Arc(it) => {
+                ::nearcall::service::SharedService::Arc(it)
+            }
+            ::nearcall::service::SharedService::Rc(it) => {
+                ::nearcall::service::SharedService::Rc(it)
+            }
         }
     }
     #[inline]
-    fn dispatch(service: &T, incoming: ::nearcall::Incoming<'_>) {
+    fn dispatch(service: &T, incoming: ::nearcall::service::Incoming<'_>) {
         match incoming.method() {
             0xa1b0_485a => incoming.reply(|c, q| T::find(service, c, q)),
             _ => incoming.unimplemented(),
@@ -195,14 +210,15 @@ impl<T: Registry> ::nearcall::SyncSkeleton<T> for registry_methods::Skeleton {
 }
 
 /// Serves calls with an implementation of [`RegistryAsync`]. Register it with a server.
-pub type RegistryAsyncDispatcher<T> = ::nearcall::AsyncDispatcher<
+pub type RegistryAsyncDispatcher<T> = ::nearcall::service::AsyncDispatcher<
     registry_methods::Skeleton,
     T,
 >;
 
-impl<T: RegistryAsync> ::nearcall::AsyncSkeleton<T> for registry_methods::Skeleton {
-    const INTERFACE: &'static ::nearcall::Interface = &REGISTRY_INTERFACE;
-    fn dispatch(incoming: ::nearcall::AsyncIncoming<'_, T>) {
+impl<T: RegistryAsync> ::nearcall::service::AsyncSkeleton<T>
+for registry_methods::Skeleton {
+    const INTERFACE: &'static ::nearcall::service::Interface = &REGISTRY_INTERFACE;
+    fn dispatch(incoming: ::nearcall::service::AsyncIncoming<'_, T>) {
         match incoming.method() {
             0xa1b0_485a => incoming.reply(T::find),
             _ => incoming.unimplemented(),

@@ -60,13 +60,13 @@ pub trait CheckoutAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 
 /// The descriptions of the methods of `shop.v1.cart.Checkout` for the runtime.
 mod checkout_methods {
-    use ::nearcall::{Idempotency, Method, MethodKind};
+    use ::nearcall::service::{Idempotency, Method, MethodKind};
     pub struct Skeleton;
     pub static PAY: Method = Method::new(0x6649_bfcb, "Pay", MethodKind::Unary);
     pub static WEIGH: Method = Method::new(0x21fa_8019, "Weigh", MethodKind::Unary);
 }
 
-static CHECKOUT_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
+static CHECKOUT_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
     name: "shop.v1.cart.Checkout",
     methods: &[&checkout_methods::PAY, &checkout_methods::WEIGH],
     descriptor_set: FILE_DESCRIPTOR_SET,
@@ -75,15 +75,15 @@ static CHECKOUT_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 /// Calls methods of a [`Checkout`], in this thread or elsewhere.
 ///
 /// Its functions wait; [`CheckoutAsyncCaller`] has the same functions as futures. Their errors
-/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
+/// are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct CheckoutCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl CheckoutCaller {
     /// The description of `shop.v1.cart.Checkout` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &CHECKOUT_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &CHECKOUT_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -93,7 +93,11 @@ impl CheckoutCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -105,13 +109,13 @@ impl CheckoutCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
     /// The server cannot be reached, or there is no memory to lend in time.
     #[inline]
-    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::client::Loan> {
         self.object.loan(bytes)
     }
     /// Calls `Pay` and returns its reply.
@@ -128,7 +132,7 @@ impl CheckoutCaller {
     pub fn start_pay(
         &self,
         request: &super::Cart,
-    ) -> ::nearcall::PendingCall<super::super::r#type::Money> {
+    ) -> ::nearcall::client::PendingCall<super::super::r#type::Money> {
         self.object.start(&checkout_methods::PAY, request)
     }
     /// Calls `Weigh` and returns its reply.
@@ -145,7 +149,7 @@ impl CheckoutCaller {
     pub fn start_weigh(
         &self,
         request: &super::cart::Line,
-    ) -> ::nearcall::PendingCall<super::cart::Line> {
+    ) -> ::nearcall::client::PendingCall<super::cart::Line> {
         self.object.start(&checkout_methods::WEIGH, request)
     }
 }
@@ -154,15 +158,15 @@ impl CheckoutCaller {
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`CheckoutCaller`]
 /// has the same functions for programs without an executor. Their errors are those of
-/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
+/// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct CheckoutAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl CheckoutAsyncCaller {
     /// The description of `shop.v1.cart.Checkout` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &CHECKOUT_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &CHECKOUT_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -172,7 +176,11 @@ impl CheckoutAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -184,7 +192,7 @@ impl CheckoutAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -194,7 +202,7 @@ impl CheckoutAsyncCaller {
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::Loan>,
+        Output = ::nearcall::Result<::nearcall::client::Loan>,
     > + ::core::marker::Send + 'a {
         self.object.loan(bytes)
     }
@@ -203,7 +211,7 @@ impl CheckoutAsyncCaller {
     pub fn pay<'a>(
         &'a self,
         request: &'a super::Cart,
-    ) -> ::nearcall::AsyncCall<'a, super::Cart, super::super::r#type::Money> {
+    ) -> ::nearcall::client::AsyncCall<'a, super::Cart, super::super::r#type::Money> {
         self.object.call(&checkout_methods::PAY, request)
     }
     /// [`CheckoutCaller::weigh`] as a future.
@@ -211,31 +219,35 @@ impl CheckoutAsyncCaller {
     pub fn weigh<'a>(
         &'a self,
         request: &'a super::cart::Line,
-    ) -> ::nearcall::AsyncCall<'a, super::cart::Line, super::cart::Line> {
+    ) -> ::nearcall::client::AsyncCall<'a, super::cart::Line, super::cart::Line> {
         self.object.call(&checkout_methods::WEIGH, request)
     }
 }
 
 /// Serves calls with an implementation of [`Checkout`]. Register it with a server.
-pub type CheckoutDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::SyncDispatcher<
+pub type CheckoutDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::service::SyncDispatcher<
     checkout_methods::Skeleton,
     T,
     P,
 >;
 
-impl<T: Checkout> ::nearcall::SyncSkeleton<T> for checkout_methods::Skeleton {
+impl<T: Checkout> ::nearcall::service::SyncSkeleton<T> for checkout_methods::Skeleton {
     type Object = dyn Checkout;
-    const INTERFACE: &'static ::nearcall::Interface = &CHECKOUT_INTERFACE;
+    const INTERFACE: &'static ::nearcall::service::Interface = &CHECKOUT_INTERFACE;
     fn local(
-        service: ::nearcall::SharedService<T>,
-    ) -> ::nearcall::SharedService<dyn Checkout> {
+        service: ::nearcall::service::SharedService<T>,
+    ) -> ::nearcall::service::SharedService<dyn Checkout> {
         match service {
-            ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),
-            ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),
+            ::nearcall::service::SharedService::Arc(it) => {
+                ::nearcall::service::SharedService::Arc(it)
+            }
+            ::nearcall::service::SharedService::Rc(it) => {
+                ::nearcall::service::SharedService::Rc(it)
+            }
         }
     }
     #[inline]
-    fn dispatch(service: &T, incoming: ::nearcall::Incoming<'_>) {
+    fn dispatch(service: &T, incoming: ::nearcall::service::Incoming<'_>) {
         match incoming.method() {
             0x6649_bfcb => incoming.reply(|c, q| T::pay(service, c, q)),
             0x21fa_8019 => incoming.reply(|c, q| T::weigh(service, c, q)),
@@ -245,14 +257,15 @@ impl<T: Checkout> ::nearcall::SyncSkeleton<T> for checkout_methods::Skeleton {
 }
 
 /// Serves calls with an implementation of [`CheckoutAsync`]. Register it with a server.
-pub type CheckoutAsyncDispatcher<T> = ::nearcall::AsyncDispatcher<
+pub type CheckoutAsyncDispatcher<T> = ::nearcall::service::AsyncDispatcher<
     checkout_methods::Skeleton,
     T,
 >;
 
-impl<T: CheckoutAsync> ::nearcall::AsyncSkeleton<T> for checkout_methods::Skeleton {
-    const INTERFACE: &'static ::nearcall::Interface = &CHECKOUT_INTERFACE;
-    fn dispatch(incoming: ::nearcall::AsyncIncoming<'_, T>) {
+impl<T: CheckoutAsync> ::nearcall::service::AsyncSkeleton<T>
+for checkout_methods::Skeleton {
+    const INTERFACE: &'static ::nearcall::service::Interface = &CHECKOUT_INTERFACE;
+    fn dispatch(incoming: ::nearcall::service::AsyncIncoming<'_, T>) {
         match incoming.method() {
             0x6649_bfcb => incoming.reply(T::pay),
             0x21fa_8019 => incoming.reply(T::weigh),

@@ -23,7 +23,7 @@ pub trait Orders: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &super::super::common::v1::Id,
-        items: ::nearcall::ItemSender<super::Item>,
+        items: ::nearcall::stream::ItemSender<super::Item>,
     ) -> ::nearcall::Result<()>;
 }
 
@@ -49,7 +49,7 @@ pub trait OrdersAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         &self,
         context: ::nearcall::CallContext,
         request: super::super::common::v1::Id,
-        items: ::nearcall::AsyncItemSender<super::Item>,
+        items: ::nearcall::stream::AsyncItemSender<super::Item>,
     ) -> impl ::core::future::Future<
         Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
@@ -57,7 +57,7 @@ pub trait OrdersAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 
 /// The descriptions of the methods of `shop.v1.Orders` for the runtime.
 mod orders_methods {
-    use ::nearcall::{Idempotency, Method, MethodKind};
+    use ::nearcall::service::{Idempotency, Method, MethodKind};
     pub struct Skeleton;
     pub static PLACE: Method = Method::new(0x48b0_78d7, "Place", MethodKind::Unary);
     pub static WATCH: Method = Method::new(
@@ -67,7 +67,7 @@ mod orders_methods {
     );
 }
 
-static ORDERS_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
+static ORDERS_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
     name: "shop.v1.Orders",
     methods: &[&orders_methods::PLACE, &orders_methods::WATCH],
     descriptor_set: FILE_DESCRIPTOR_SET,
@@ -76,15 +76,15 @@ static ORDERS_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 /// Calls methods of a [`Orders`], in this thread or elsewhere.
 ///
 /// Its functions wait; [`OrdersAsyncCaller`] has the same functions as futures. Their errors
-/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
+/// are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct OrdersCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl OrdersCaller {
     /// The description of `shop.v1.Orders` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &ORDERS_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &ORDERS_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -94,7 +94,11 @@ impl OrdersCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -106,13 +110,13 @@ impl OrdersCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
     /// The server cannot be reached, or there is no memory to lend in time.
     #[inline]
-    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::client::Loan> {
         self.object.loan(bytes)
     }
     /// Calls `Place` and returns its reply.
@@ -129,7 +133,7 @@ impl OrdersCaller {
     pub fn start_place(
         &self,
         request: &super::Item,
-    ) -> ::nearcall::PendingCall<super::super::common::v1::Id> {
+    ) -> ::nearcall::client::PendingCall<super::super::common::v1::Id> {
         self.object.start(&orders_methods::PLACE, request)
     }
     /// Starts a call of `Watch` and returns the stream of its replies. An error of the service is
@@ -138,7 +142,7 @@ impl OrdersCaller {
     pub fn watch(
         &self,
         request: &super::super::common::v1::Id,
-    ) -> ::nearcall::Result<::nearcall::ReplyStream<super::Item>> {
+    ) -> ::nearcall::Result<::nearcall::stream::ReplyStream<super::Item>> {
         self.object.open_reply_stream(&orders_methods::WATCH, request)
     }
 }
@@ -147,15 +151,15 @@ impl OrdersCaller {
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`OrdersCaller`]
 /// has the same functions for programs without an executor. Their errors are those of
-/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
+/// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct OrdersAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl OrdersAsyncCaller {
     /// The description of `shop.v1.Orders` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &ORDERS_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &ORDERS_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -165,7 +169,11 @@ impl OrdersAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -177,7 +185,7 @@ impl OrdersAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -187,7 +195,7 @@ impl OrdersAsyncCaller {
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::Loan>,
+        Output = ::nearcall::Result<::nearcall::client::Loan>,
     > + ::core::marker::Send + 'a {
         self.object.loan(bytes)
     }
@@ -196,7 +204,7 @@ impl OrdersAsyncCaller {
     pub fn place<'a>(
         &'a self,
         request: &'a super::Item,
-    ) -> ::nearcall::AsyncCall<'a, super::Item, super::super::common::v1::Id> {
+    ) -> ::nearcall::client::AsyncCall<'a, super::Item, super::super::common::v1::Id> {
         self.object.call(&orders_methods::PLACE, request)
     }
     /// [`OrdersCaller::watch`] as a future.
@@ -205,32 +213,36 @@ impl OrdersAsyncCaller {
         &'a self,
         request: &'a super::super::common::v1::Id,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::AsyncReplyStream<super::Item>>,
+        Output = ::nearcall::Result<::nearcall::stream::AsyncReplyStream<super::Item>>,
     > + ::core::marker::Send + 'a {
         self.object.open_reply_stream(&orders_methods::WATCH, request)
     }
 }
 
 /// Serves calls with an implementation of [`Orders`]. Register it with a server.
-pub type OrdersDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::SyncDispatcher<
+pub type OrdersDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::service::SyncDispatcher<
     orders_methods::Skeleton,
     T,
     P,
 >;
 
-impl<T: Orders> ::nearcall::SyncSkeleton<T> for orders_methods::Skeleton {
+impl<T: Orders> ::nearcall::service::SyncSkeleton<T> for orders_methods::Skeleton {
     type Object = dyn Orders;
-    const INTERFACE: &'static ::nearcall::Interface = &ORDERS_INTERFACE;
+    const INTERFACE: &'static ::nearcall::service::Interface = &ORDERS_INTERFACE;
     fn local(
-        service: ::nearcall::SharedService<T>,
-    ) -> ::nearcall::SharedService<dyn Orders> {
+        service: ::nearcall::service::SharedService<T>,
+    ) -> ::nearcall::service::SharedService<dyn Orders> {
         match service {
-            ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),
-            ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),
+            ::nearcall::service::SharedService::Arc(it) => {
+                ::nearcall::service::SharedService::Arc(it)
+            }
+            ::nearcall::service::SharedService::Rc(it) => {
+                ::nearcall::service::SharedService::Rc(it)
+            }
         }
     }
     #[inline]
-    fn dispatch(service: &T, incoming: ::nearcall::Incoming<'_>) {
+    fn dispatch(service: &T, incoming: ::nearcall::service::Incoming<'_>) {
         match incoming.method() {
             0x48b0_78d7 => incoming.reply(|c, q| T::place(service, c, q)),
             0xa194_32af => incoming.reply_stream(|c, q, r| T::watch(service, c, q, r)),
@@ -240,14 +252,14 @@ impl<T: Orders> ::nearcall::SyncSkeleton<T> for orders_methods::Skeleton {
 }
 
 /// Serves calls with an implementation of [`OrdersAsync`]. Register it with a server.
-pub type OrdersAsyncDispatcher<T> = ::nearcall::AsyncDispatcher<
+pub type OrdersAsyncDispatcher<T> = ::nearcall::service::AsyncDispatcher<
     orders_methods::Skeleton,
     T,
 >;
 
-impl<T: OrdersAsync> ::nearcall::AsyncSkeleton<T> for orders_methods::Skeleton {
-    const INTERFACE: &'static ::nearcall::Interface = &ORDERS_INTERFACE;
-    fn dispatch(incoming: ::nearcall::AsyncIncoming<'_, T>) {
+impl<T: OrdersAsync> ::nearcall::service::AsyncSkeleton<T> for orders_methods::Skeleton {
+    const INTERFACE: &'static ::nearcall::service::Interface = &ORDERS_INTERFACE;
+    fn dispatch(incoming: ::nearcall::service::AsyncIncoming<'_, T>) {
         match incoming.method() {
             0x48b0_78d7 => incoming.reply(T::place),
             0xa194_32af => incoming.reply_stream(T::watch),

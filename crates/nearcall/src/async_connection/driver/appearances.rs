@@ -6,7 +6,7 @@
 //! **Invariants:** what changes after [`Appearance::arm`] has begun ends the wait; other names of
 //! the same directory wake the driver and nothing else, and so many of them in a second that the
 //! directory is not watched any more; no waker runs or is dropped with a lock held.
-//! **Not here:** whether a server listens at what has appeared (`client/hunting.rs`).
+//! **Not here:** whether a server listens at what has appeared (`clients/hunting.rs`).
 
 use std::collections::HashMap;
 use std::ffi::OsString;

@@ -570,7 +570,7 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 
 /// The descriptions of the methods of `nearcall.v1.Server` for the runtime.
 mod server_methods {
-    use ::nearcall::{Idempotency, Method, MethodKind};
+    use ::nearcall::service::{Idempotency, Method, MethodKind};
     pub struct Skeleton;
     pub static DESCRIBE: Method = Method::new(0x2fd0_8959, "Describe", MethodKind::Unary)
         .with_idempotency(Idempotency::NoSideEffects);
@@ -593,7 +593,7 @@ mod server_methods {
     pub static MEET: Method = Method::new(0xc107_70d7, "Meet", MethodKind::Unary);
 }
 
-static SERVER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
+static SERVER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
     name: "nearcall.v1.Server",
     methods: &[
         &server_methods::DESCRIBE,
@@ -610,15 +610,15 @@ static SERVER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 /// Calls methods of a [`Server`], in this thread or elsewhere.
 ///
 /// Its functions wait; [`ServerAsyncCaller`] has the same functions as futures. Their errors
-/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
+/// are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct ServerCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl ServerCaller {
     /// The description of `nearcall.v1.Server` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &SERVER_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &SERVER_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -628,7 +628,11 @@ impl ServerCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -640,13 +644,13 @@ impl ServerCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
     /// The server cannot be reached, or there is no memory to lend in time.
     #[inline]
-    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::client::Loan> {
         self.object.loan(bytes)
     }
     /// Describes the server: its objects, its process, its mechanisms.
@@ -667,7 +671,7 @@ impl ServerCaller {
     pub fn start_describe(
         &self,
         request: &DescribeRequest,
-    ) -> ::nearcall::PendingCall<DescribeReply> {
+    ) -> ::nearcall::client::PendingCall<DescribeReply> {
         self.object.start(&server_methods::DESCRIBE, request)
     }
     /// Reports whether the server, or one of its objects, can do its work.
@@ -687,7 +691,7 @@ impl ServerCaller {
     pub fn start_health(
         &self,
         request: &HealthRequest,
-    ) -> ::nearcall::PendingCall<HealthReply> {
+    ) -> ::nearcall::client::PendingCall<HealthReply> {
         self.object.start(&server_methods::HEALTH, request)
     }
     /// Lists the clients that are connected, and what was refused.
@@ -712,7 +716,7 @@ impl ServerCaller {
     pub fn start_connections(
         &self,
         request: &ConnectionsRequest,
-    ) -> ::nearcall::PendingCall<ConnectionsReply> {
+    ) -> ::nearcall::client::PendingCall<ConnectionsReply> {
         self.object.start(&server_methods::CONNECTIONS, request)
     }
     /// Asks clients to move their connections to another mechanism, and replies once each has moved or
@@ -734,7 +738,7 @@ impl ServerCaller {
     pub fn start_switch(
         &self,
         request: &SwitchRequest,
-    ) -> ::nearcall::PendingCall<SwitchReply> {
+    ) -> ::nearcall::client::PendingCall<SwitchReply> {
         self.object.start(&server_methods::SWITCH, request)
     }
     /// Says why the caller's own connection has moved to another mechanism, or what that was worth:
@@ -764,7 +768,7 @@ impl ServerCaller {
     pub fn start_stop(
         &self,
         request: &StopRequest,
-    ) -> ::nearcall::PendingCall<StopReply> {
+    ) -> ::nearcall::client::PendingCall<StopReply> {
         self.object.start(&server_methods::STOP, request)
     }
     /// Invites the caller to a meeting on unix sockets, for a connection over `tcp://` that moves to
@@ -785,7 +789,7 @@ impl ServerCaller {
     pub fn start_meet(
         &self,
         request: &MeetRequest,
-    ) -> ::nearcall::PendingCall<MeetReply> {
+    ) -> ::nearcall::client::PendingCall<MeetReply> {
         self.object.start(&server_methods::MEET, request)
     }
 }
@@ -794,15 +798,15 @@ impl ServerCaller {
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`ServerCaller`]
 /// has the same functions for programs without an executor. Their errors are those of
-/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
+/// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct ServerAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl ServerAsyncCaller {
     /// The description of `nearcall.v1.Server` for the runtime.
-    pub const INTERFACE: &'static ::nearcall::Interface = &SERVER_INTERFACE;
+    pub const INTERFACE: &'static ::nearcall::service::Interface = &SERVER_INTERFACE;
     /// Creates a caller for the object at `address`. It connects at the first call.
     ///
     /// # Errors
@@ -812,7 +816,11 @@ impl ServerAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -824,7 +832,7 @@ impl ServerAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -834,7 +842,7 @@ impl ServerAsyncCaller {
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::Loan>,
+        Output = ::nearcall::Result<::nearcall::client::Loan>,
     > + ::core::marker::Send + 'a {
         self.object.loan(bytes)
     }
@@ -843,7 +851,7 @@ impl ServerAsyncCaller {
     pub fn describe<'a>(
         &'a self,
         request: &'a DescribeRequest,
-    ) -> ::nearcall::AsyncCall<'a, DescribeRequest, DescribeReply> {
+    ) -> ::nearcall::client::AsyncCall<'a, DescribeRequest, DescribeReply> {
         self.object.call(&server_methods::DESCRIBE, request)
     }
     /// [`ServerCaller::health`] as a future.
@@ -851,7 +859,7 @@ impl ServerAsyncCaller {
     pub fn health<'a>(
         &'a self,
         request: &'a HealthRequest,
-    ) -> ::nearcall::AsyncCall<'a, HealthRequest, HealthReply> {
+    ) -> ::nearcall::client::AsyncCall<'a, HealthRequest, HealthReply> {
         self.object.call(&server_methods::HEALTH, request)
     }
     /// [`ServerCaller::connections`] as a future.
@@ -859,7 +867,7 @@ impl ServerAsyncCaller {
     pub fn connections<'a>(
         &'a self,
         request: &'a ConnectionsRequest,
-    ) -> ::nearcall::AsyncCall<'a, ConnectionsRequest, ConnectionsReply> {
+    ) -> ::nearcall::client::AsyncCall<'a, ConnectionsRequest, ConnectionsReply> {
         self.object.call(&server_methods::CONNECTIONS, request)
     }
     /// [`ServerCaller::switch`] as a future.
@@ -867,7 +875,7 @@ impl ServerAsyncCaller {
     pub fn switch<'a>(
         &'a self,
         request: &'a SwitchRequest,
-    ) -> ::nearcall::AsyncCall<'a, SwitchRequest, SwitchReply> {
+    ) -> ::nearcall::client::AsyncCall<'a, SwitchRequest, SwitchReply> {
         self.object.call(&server_methods::SWITCH, request)
     }
     /// [`ServerCaller::report_switch`] as a future.
@@ -875,7 +883,7 @@ impl ServerAsyncCaller {
     pub fn report_switch<'a>(
         &'a self,
         request: &'a SwitchReport,
-    ) -> ::nearcall::AsyncSend<'a, SwitchReport> {
+    ) -> ::nearcall::client::AsyncSend<'a, SwitchReport> {
         self.object.send(&server_methods::REPORT_SWITCH, request)
     }
     /// [`ServerCaller::stop`] as a future.
@@ -883,7 +891,7 @@ impl ServerAsyncCaller {
     pub fn stop<'a>(
         &'a self,
         request: &'a StopRequest,
-    ) -> ::nearcall::AsyncCall<'a, StopRequest, StopReply> {
+    ) -> ::nearcall::client::AsyncCall<'a, StopRequest, StopReply> {
         self.object.call(&server_methods::STOP, request)
     }
     /// [`ServerCaller::meet`] as a future.
@@ -891,31 +899,35 @@ impl ServerAsyncCaller {
     pub fn meet<'a>(
         &'a self,
         request: &'a MeetRequest,
-    ) -> ::nearcall::AsyncCall<'a, MeetRequest, MeetReply> {
+    ) -> ::nearcall::client::AsyncCall<'a, MeetRequest, MeetReply> {
         self.object.call(&server_methods::MEET, request)
     }
 }
 
 /// Serves calls with an implementation of [`Server`]. Register it with a server.
-pub type ServerDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::SyncDispatcher<
+pub type ServerDispatcher<T, P = ::std::sync::Arc<T>> = ::nearcall::service::SyncDispatcher<
     server_methods::Skeleton,
     T,
     P,
 >;
 
-impl<T: Server> ::nearcall::SyncSkeleton<T> for server_methods::Skeleton {
+impl<T: Server> ::nearcall::service::SyncSkeleton<T> for server_methods::Skeleton {
     type Object = dyn Server;
-    const INTERFACE: &'static ::nearcall::Interface = &SERVER_INTERFACE;
+    const INTERFACE: &'static ::nearcall::service::Interface = &SERVER_INTERFACE;
     fn local(
-        service: ::nearcall::SharedService<T>,
-    ) -> ::nearcall::SharedService<dyn Server> {
+        service: ::nearcall::service::SharedService<T>,
+    ) -> ::nearcall::service::SharedService<dyn Server> {
         match service {
-            ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),
-            ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),
+            ::nearcall::service::SharedService::Arc(it) => {
+                ::nearcall::service::SharedService::Arc(it)
+            }
+            ::nearcall::service::SharedService::Rc(it) => {
+                ::nearcall::service::SharedService::Rc(it)
+            }
         }
     }
     #[inline]
-    fn dispatch(service: &T, incoming: ::nearcall::Incoming<'_>) {
+    fn dispatch(service: &T, incoming: ::nearcall::service::Incoming<'_>) {
         match incoming.method() {
             0x2fd0_8959 => incoming.reply(|c, q| T::describe(service, c, q)),
             0x5ce4_63f6 => incoming.reply(|c, q| T::health(service, c, q)),
@@ -930,14 +942,14 @@ impl<T: Server> ::nearcall::SyncSkeleton<T> for server_methods::Skeleton {
 }
 
 /// Serves calls with an implementation of [`ServerAsync`]. Register it with a server.
-pub type ServerAsyncDispatcher<T> = ::nearcall::AsyncDispatcher<
+pub type ServerAsyncDispatcher<T> = ::nearcall::service::AsyncDispatcher<
     server_methods::Skeleton,
     T,
 >;
 
-impl<T: ServerAsync> ::nearcall::AsyncSkeleton<T> for server_methods::Skeleton {
-    const INTERFACE: &'static ::nearcall::Interface = &SERVER_INTERFACE;
-    fn dispatch(incoming: ::nearcall::AsyncIncoming<'_, T>) {
+impl<T: ServerAsync> ::nearcall::service::AsyncSkeleton<T> for server_methods::Skeleton {
+    const INTERFACE: &'static ::nearcall::service::Interface = &SERVER_INTERFACE;
+    fn dispatch(incoming: ::nearcall::service::AsyncIncoming<'_, T>) {
         match incoming.method() {
             0x2fd0_8959 => incoming.reply(T::describe),
             0x5ce4_63f6 => incoming.reply(T::health),

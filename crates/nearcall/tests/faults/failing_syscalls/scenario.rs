@@ -8,10 +8,9 @@ use std::fmt::Display;
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
-use nearcall::{
-    CallOptions, Client, Context, EventLoop, ItemReceiver, ItemSender, RunningServer, Server,
-    Status,
-};
+use nearcall::server::RunningServer;
+use nearcall::stream::{ItemReceiver, ItemSender};
+use nearcall::{CallOptions, Client, Context, EventLoop, Server, Status};
 use nearcall_os::{alloc_fail, clock};
 
 use crate::streams::{Item, Plan, Streams, StreamsCaller, StreamsDispatcher};

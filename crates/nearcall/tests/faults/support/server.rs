@@ -6,7 +6,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nearcall::{Client, Deadline, Event, EventLoop, Limits, ListenOptions, RefusalKind, Server};
+use nearcall::event_loop::Event;
+use nearcall::observe::RefusalKind;
+use nearcall::server::ListenOptions;
+use nearcall::{Client, Deadline, EventLoop, Limits, Server};
 use nearcall_channel::account::{Accounts, Resource};
 use nearcall_os::poll::Interest;
 use nearcall_os::process;

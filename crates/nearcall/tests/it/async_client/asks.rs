@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nearcall::control::{
     HealthRequest, ServerAsyncCaller, ServerCaller, SwitchOutcome, SwitchRequest,
 };
-use nearcall::{Client, Code, Mechanism, SwitchCause};
+use nearcall::observe::SwitchCause;
+use nearcall::{Client, Code, Mechanism};
 
 use super::block_on;
 use crate::stage::in_time;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, join3};
-use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, ReconnectPolicy};
+use nearcall::client::ReconnectPolicy;
+use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism};
 use nearcall_channel::{Listener, Options};
 use nearcall_os::clock;
 

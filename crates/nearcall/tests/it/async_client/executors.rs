@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::join3;
-use nearcall::{AsyncCall, AsyncObjectRef, AsyncSend, CallOptions, Client, Code, Mechanism};
+use nearcall::client::{AsyncCall, AsyncObjectRef, AsyncSend};
+use nearcall::{CallOptions, Client, Code, Mechanism};
 
 use super::{Books, PATIENCE, Served, block_on, words};
 use crate::echo::{EchoAsyncCaller, Failure, Words};
@@ -188,7 +189,7 @@ fn what_tasks_need_can_be_sent() {
     is_shared::<AsyncObjectRef>();
     is_shared::<EchoAsyncCaller>();
     is_send::<AsyncCall<'_, Words, Words>>();
-    is_send::<nearcall::AsyncCallWithMetadata<'_, Words, Words>>();
+    is_send::<nearcall::client::AsyncCallWithMetadata<'_, Words, Words>>();
     is_send::<AsyncSend<'_, Words>>();
     let client = Client::new();
     let hunt = client.hunt_async("absent", Duration::ZERO);

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nearcall::control::{HealthRequest, ServerAsyncCaller};
-use nearcall::{Client, Code, ConnectionInfo, Mechanism, SwitchCause};
+use nearcall::observe::{ConnectionInfo, SwitchCause};
+use nearcall::{Client, Code, Mechanism};
 use nearcall_os::clock;
 
 use super::block_on;

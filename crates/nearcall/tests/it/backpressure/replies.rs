@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use futures_util::future::join_all;
-use nearcall::{
-    Blocking, BlockingPool, CallOptions, Client, EventLoop, Limits, Mechanism, RefusalKind,
-    RunningServer, Server, Status,
-};
+use nearcall::observe::RefusalKind;
+use nearcall::server::RunningServer;
+use nearcall::service::{Blocking, BlockingPool};
+use nearcall::{CallOptions, Client, EventLoop, Limits, Mechanism, Server, Status};
 use nearcall_os::clock;
 
 use crate::echo::{EchoAsyncCaller, EchoCaller, Words};

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nearcall::{Client, Code, EventLoop, Limits, ListenError, Mechanism, Server};
+use nearcall::server::ListenError;
+use nearcall::{Client, Code, EventLoop, Limits, Mechanism, Server};
 use nearcall_channel::HandshakeError;
 use nearcall_os::clock;
 use nearcall_os::socket::{UnixAddress, unix_listen};

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use nearcall::client::ObjectRef;
 use nearcall::prost::DecodeError;
 use nearcall::prost::bytes::{Buf, BufMut};
 use nearcall::prost::encoding::{DecodeContext, WireType};
-use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Message, ObjectRef};
+use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Message};
 use nearcall_channel::{Endpoint, SendError};
 use nearcall_os::clock;
 use nearcall_wire::Frame;

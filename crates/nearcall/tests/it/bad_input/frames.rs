@@ -3,9 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nearcall::{
-    CallOptions, Client, Deadline, EventLoop, Mechanism, RefusalKind, RefusedUser, Server,
-};
+use nearcall::observe::{RefusalKind, RefusedUser};
+use nearcall::{CallOptions, Client, Deadline, EventLoop, Mechanism, Server};
 use nearcall_channel::{Endpoint, Options, connect};
 use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES};
 

@@ -1,9 +1,9 @@
 //! Callers and servers that do not know the same interfaces, objects and methods.
 
-use nearcall::{
-    CallOptions, Client, Code, EventLoop, Idempotency, Interface, Method, MethodKind, ObjectRef,
-    RegisterError, Server,
-};
+use nearcall::client::ObjectRef;
+use nearcall::server::RegisterError;
+use nearcall::service::{Idempotency, Interface, Method, MethodKind};
+use nearcall::{CallOptions, Client, Code, EventLoop, Server};
 
 use super::expect;
 use crate::echo::{EchoCaller, EchoDispatcher};

@@ -4,10 +4,9 @@
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use nearcall::{
-    ConnectionInfo, Deadline, Event, EventLoop, Limits, Mechanism, RefusalCount, RefusalKind,
-    RefusedUser, Server,
-};
+use nearcall::event_loop::Event;
+use nearcall::observe::{ConnectionInfo, RefusalCount, RefusalKind, RefusedUser};
+use nearcall::{Deadline, EventLoop, Limits, Mechanism, Server};
 use nearcall_channel::Endpoint;
 use nearcall_os::socket::{UnixAddress, unix_connect};
 use nearcall_os::{clock, process};

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, ReconnectPolicy};
+use nearcall::client::ReconnectPolicy;
+use nearcall::{CallOptions, Client, Code, Deadline, EventLoop};
 use nearcall_channel::{Endpoint, Listener, Options};
 use nearcall_os::clock;
 use nearcall_wire::{CallId, Frame, Payload};

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{Blocking, BlockingPool, CallOptions, Client, Limits};
+use nearcall::service::{Blocking, BlockingPool};
+use nearcall::{CallOptions, Client, Limits};
 use nearcall_os::clock;
 
 use super::{compare, count, rounds, time_calls};

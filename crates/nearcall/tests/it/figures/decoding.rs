@@ -7,7 +7,8 @@ use std::thread;
 
 use nearcall::control::ServerCaller;
 use nearcall::prost::encoding::encode_varint;
-use nearcall::{Client, Interface, Limits};
+use nearcall::service::Interface;
+use nearcall::{Client, Limits};
 use nearcall_os::clock;
 
 use super::rounds;

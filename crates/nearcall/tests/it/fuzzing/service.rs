@@ -6,7 +6,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use nearcall::{Code, Context, ItemReceiver, ItemSender, Responder, Status};
+use nearcall::service::Responder;
+use nearcall::stream::{ItemReceiver, ItemSender};
+use nearcall::{Code, Context, Status};
 
 use nearcall_testkit::echo::{Echo, Failure, Seen, Span, Words};
 use nearcall_testkit::streams::{Item, Plan, Streams};

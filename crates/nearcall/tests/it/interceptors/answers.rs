@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::thread;
 
-use nearcall::{
-    Blocking, BlockingPool, Client, Code, Context, Dispatcher, Incoming, Interface, Limits,
-    ReplyStream, Responder, Server, Status, TaskRunner,
+use nearcall::service::{
+    Blocking, BlockingPool, Dispatcher, Incoming, Interface, Responder, TaskRunner,
 };
+use nearcall::stream::ReplyStream;
+use nearcall::{Client, Code, Context, Limits, Server, Status};
 
 use super::streaming::{COUNT, NUMBERS, count};
 use super::{Log, Notes, in_one_loop_with};

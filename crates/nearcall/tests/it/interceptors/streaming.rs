@@ -2,11 +2,12 @@
 //!
 //! The interface is written by hand, so that the test needs no generated callers.
 
-use nearcall::{
-    AsyncObjectRef, AsyncReplyStream, AsyncRequestStream, CallOptions, Client, Code, Context,
-    Dispatcher, Idempotency, Incoming, Interface, ItemReceiver, ItemSender, Limits, Method,
-    MethodKind, ObjectRef, ReplyStream, RequestStream, Status,
+use nearcall::client::{AsyncObjectRef, ObjectRef};
+use nearcall::service::{Dispatcher, Idempotency, Incoming, Interface, Method, MethodKind};
+use nearcall::stream::{
+    AsyncReplyStream, AsyncRequestStream, ItemReceiver, ItemSender, ReplyStream, RequestStream,
 };
+use nearcall::{CallOptions, Client, Code, Context, Limits, Status};
 
 use super::{Log, Notes, Refuses};
 use crate::async_client::block_on;

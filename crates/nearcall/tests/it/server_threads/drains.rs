@@ -7,10 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::abortable;
-use nearcall::{
-    Blocking, BlockingPool, Client, Code, Deadline, Dispatcher, EventLoop, Mechanism, Server,
-    TaskRunner,
-};
+use nearcall::service::{Blocking, BlockingPool, Dispatcher, TaskRunner};
+use nearcall::{Client, Code, Deadline, EventLoop, Mechanism, Server};
 use nearcall_channel::{HandshakeError, Options, connect_over};
 use nearcall_os::socket::{UnixAddress, unix_connect};
 

@@ -4,7 +4,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, PendingCall, Responder, Server};
+use nearcall::client::PendingCall;
+use nearcall::service::Responder;
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Server};
 
 use super::{Shelf, Threaded, code, keeping, put, serve, take_all, wait_for};
 use crate::echo::{EchoCaller, Words};

@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use nearcall::{
-    Blocking, BlockingPool, CallEnd, CallOptions, Client, Code, EventLoop, Interceptor, Limits,
-    RefusalKind, Server, Status, WhenFull,
-};
+use nearcall::observe::{CallEnd, Interceptor, RefusalKind};
+use nearcall::service::{Blocking, BlockingPool, WhenFull};
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Server, Status};
 
 use super::{Threaded, code, serve, start, thread_number};
 use crate::echo::{EchoCaller, EchoDispatcher, Words};

@@ -7,9 +7,9 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{
-    CallOptions, Client, Code, EventLoop, Limits, PendingCall, Server, Status, TaskRunner,
-};
+use nearcall::client::PendingCall;
+use nearcall::service::TaskRunner;
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Server, Status};
 
 use super::{Futures, Shelf, code, put, serve, start, thread_number, wait_for};
 use crate::echo::{EchoCaller, Words};

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use nearcall::{CallOptions, Client, Deadline, Event, EventLoop, Limits, Poster};
+use nearcall::event_loop::{Event, Poster};
+use nearcall::{CallOptions, Client, Deadline, EventLoop, Limits};
 
 use super::{Threaded, serve, start};
 use crate::echo::EchoCaller;

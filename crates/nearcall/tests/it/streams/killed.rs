@@ -5,7 +5,8 @@
 use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
-use nearcall::{AsyncReplyStream, Client, Code, EventLoop, Mechanism, Server};
+use nearcall::stream::AsyncReplyStream;
+use nearcall::{Client, Code, EventLoop, Mechanism, Server};
 
 use super::served::{
     Item, Kind, Plan, Served, Service, StreamsAsyncCaller, StreamsCaller, item, register,

@@ -2,7 +2,8 @@
 //!
 //! **Not here:** beside other replies (`reply_metadata.rs`).
 
-use nearcall::{Client, Code, EventLoop, ReplyMetadata, Status};
+use nearcall::client::ReplyMetadata;
+use nearcall::{Client, Code, EventLoop, Status};
 
 use super::served::{Kind, Plan, Served, StreamsAsyncCaller, StreamsCaller, item, own_addresses};
 use crate::async_client::block_on;

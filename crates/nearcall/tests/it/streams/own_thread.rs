@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use nearcall::{CallOptions, Code, Limits, Mechanism, WaitPolicy};
+use nearcall::client::WaitPolicy;
+use nearcall::{CallOptions, Code, Limits, Mechanism};
 
 use super::exchange;
 use super::served::{Kind, Plan, Served, StreamsCaller, item, own_addresses};

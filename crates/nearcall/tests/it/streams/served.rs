@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use nearcall::{
-    AsyncItemReceiver, AsyncItemSender, Blocking, BlockingPool, CallContext, Client, Code, Context,
-    Deadline, EventLoop, ItemReceiver, ItemSender, Limits, Poster, Server, Status,
-};
+use nearcall::event_loop::Poster;
+use nearcall::service::{Blocking, BlockingPool};
+use nearcall::stream::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
+use nearcall::{CallContext, Client, Code, Context, Deadline, EventLoop, Limits, Server, Status};
 use nearcall_os::clock;
 
 use crate::support::{LoopThread, everything, unique_address};

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
-use nearcall::{AsyncReplyStream, AsyncRequestStream, CallOptions, Client, Code, Limits};
+use nearcall::stream::{AsyncReplyStream, AsyncRequestStream};
+use nearcall::{CallOptions, Client, Code, Limits};
 
 use super::length;
 use super::served::{Item, Kind, Plan, Served, StreamsAsyncCaller, item};

@@ -12,11 +12,10 @@
 
 use std::time::Duration;
 
+use nearcall::client::PendingCall;
 use nearcall::control::{ConnectionsRequest, Refusal, ServerCaller};
-use nearcall::{
-    CallOptions, Client, Code, EventLoop, Limits, Mechanism, PendingCall, ReplyStream,
-    RequestStream,
-};
+use nearcall::stream::{ReplyStream, RequestStream};
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism};
 use nearcall_os::clock;
 
 use super::{BOOKS, Both, long, usable};
