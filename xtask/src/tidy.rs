@@ -3,6 +3,7 @@
 //! Every message names the place and what to do instead. An empty list means that the rule is kept.
 //! Not here: reading the repository (`tests/tidy.rs`), running chores (`main.rs`).
 
+pub mod api;
 pub mod circles;
 pub mod document;
 pub mod manifest;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::CommandFactory;
 use xtask::chore::Chore;
 use xtask::repository::Repository;
-use xtask::tidy::{circles, document, manifest, modules, source, words};
+use xtask::tidy::{api, circles, document, manifest, modules, source, words};
 
 /// What checks each rule of measuring.
 const MEASURING: &str = "docs/measuring.md";
@@ -26,6 +26,22 @@ fn every_rust_file_keeps_the_rules() {
     let files = rust_files();
     assert!(files.contains_key("xtask/tests/tidy.rs"), "tidy does not see its own file");
     report(files.iter().flat_map(|(path, text)| source::problems(path, text)));
+}
+
+/// A change of what programs can name is seen in the file. To accept it:
+/// `UPDATE_EXPECT=1 cargo test -p xtask --test tidy the_public_interface`.
+#[test]
+fn the_public_interface_is_the_one_that_is_listed() {
+    let list = api::list(&rust_files()).unwrap().join("\n") + "\n";
+    let path = repository().root().join("crates/nearcall/api.txt");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, &list).unwrap();
+    }
+    let kept = read("crates/nearcall/api.txt");
+    let (kept, list): (BTreeSet<&str>, BTreeSet<&str>) =
+        (kept.lines().collect(), list.lines().collect());
+    let gone = kept.difference(&list).map(|line| format!("gone: {line}"));
+    report(gone.chain(list.difference(&kept).map(|line| format!("new: {line}"))));
 }
 
 #[test]

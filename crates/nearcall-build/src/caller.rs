@@ -50,7 +50,8 @@ pub(crate) fn async_caller(service: &Service, types: &prost_build::Service) -> S
         &paragraph(&format!(
             "Nothing happens before a future is polled; dropping it cancels its call. [`{}`] has \
              the same functions for programs without an executor. Their errors are those of \
-             [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.",
+             [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its \
+             siblings.",
             names.caller
         )),
         &names.async_caller.note(),

@@ -28,8 +28,10 @@ pub(crate) fn sync_dispatcher(service: &Service) -> String {
          fn local(service: ::nearcall::service::SharedService<{t}>) -> \
          ::nearcall::service::SharedService<dyn {rust_name}> {{\n\
          match service {{\n\
-         ::nearcall::service::SharedService::Arc(it) => ::nearcall::service::SharedService::Arc(it),\n\
-         ::nearcall::service::SharedService::Rc(it) => ::nearcall::service::SharedService::Rc(it),\n\
+         ::nearcall::service::SharedService::Arc(it) => \
+         ::nearcall::service::SharedService::Arc(it),\n\
+         ::nearcall::service::SharedService::Rc(it) => \
+         ::nearcall::service::SharedService::Rc(it),\n\
          }} }}\n\
          #[inline]\n\
          fn dispatch(service: &{t}, incoming: ::nearcall::service::Incoming<'_>) {{\n\

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use prost::Message;
 
 use super::*;
-use crate::{Idempotency, Method, MethodKind};
+use crate::interface::{Idempotency, Method, MethodKind};
 
 /// The messages of `sizes.proto` of `nearcall-testkit`, which these tests cannot use: it has a
 /// `nearcall` of its own.
