@@ -16,23 +16,24 @@ use crate::model::{Kind, Method, Service};
 
 /// Generates the caller whose functions wait.
 pub(crate) fn sync_caller(service: &Service, types: &prost_build::Service) -> String {
-    let Service { rust_name, types: names, .. } = service;
+    let Service { types: names, parts, .. } = service;
+    let other = match parts.async_api {
+        true => format!("; [`{}`] has the same functions as futures", names.async_caller),
+        false => String::new(),
+    };
     let docs = join(&[
-        &paragraph(&format!("Calls methods of a [`{rust_name}`], in this thread or elsewhere.")),
         &paragraph(&format!(
-            "Its functions wait; [`{}`] has the same functions as futures. Their errors are those \
-             of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.",
-            names.async_caller
+            "Calls methods of a {}, in this thread or elsewhere.",
+            trait_link(service)
+        )),
+        &paragraph(&format!(
+            "Its functions wait{other}. Their errors are those of \
+             [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.",
         )),
         &names.caller.note(),
     ]);
-    let mut text = docs + &head(service, &names.caller, "ObjectRef");
-    text += &format!(
-        "#[inline]\n\
-         pub fn {}(&self, bytes: usize) -> {} {{ self.object.loan(bytes) }}\n",
-        service.caller.loan,
-        status_result("::nearcall::client::Loan")
-    );
+    let lent = status_result("::nearcall::client::Loan");
+    let mut text = docs + &head(service, &names.caller, "ObjectRef", ["", "", &lent]);
     for (method, types) in methods(service, types) {
         text += &sync_functions(service, method, types);
     }
@@ -41,37 +42,55 @@ pub(crate) fn sync_caller(service: &Service, types: &prost_build::Service) -> St
 
 /// Generates the caller whose functions return futures.
 pub(crate) fn async_caller(service: &Service, types: &prost_build::Service) -> String {
-    let Service { rust_name, types: names, .. } = service;
+    let Service { types: names, parts, .. } = service;
+    let other = match parts.sync_api {
+        true => {
+            format!(
+                " [`{}`] has the same functions for programs without an executor.",
+                names.caller
+            )
+        }
+        false => String::new(),
+    };
     let docs = join(&[
         &paragraph(&format!(
-            "Calls methods of a [`{rust_name}`] by futures, which any executor can poll in any \
-             thread."
+            "Calls methods of a {} by futures, which any executor can poll in any thread.",
+            trait_link(service)
         )),
         &paragraph(&format!(
-            "Nothing happens before a future is polled; dropping it cancels its call. [`{}`] has \
-             the same functions for programs without an executor. Their errors are those of \
-             [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its \
-             siblings.",
-            names.caller
+            "Nothing happens before a future is polled; dropping it cancels its call.{other} Their \
+             errors are those of [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of \
+             its siblings.",
         )),
         &names.async_caller.note(),
     ]);
-    let mut text = docs + &head(service, &names.async_caller, "AsyncObjectRef");
-    text += &format!(
-        "#[inline]\n\
-         pub fn {}<'a>(&'a self, bytes: usize) -> {} {{ self.object.loan(bytes) }}\n",
-        service.caller.loan,
-        future("::nearcall::client::Loan")
-    );
+    let lent = future("::nearcall::client::Loan");
+    let borrowed = ["<'a>", "'a ", &lent];
+    let mut text = docs + &head(service, &names.async_caller, "AsyncObjectRef", borrowed);
     for (method, types) in methods(service, types) {
         text += &async_function(service, method, types);
     }
     text + "}\n"
 }
 
+/// Names the trait of a service for docs: without a link if it is not generated.
+fn trait_link(service: &Service) -> String {
+    let Service { rust_name, parts, .. } = service;
+    match parts.dispatchers && parts.sync_api {
+        true => format!("[`{rust_name}`]"),
+        false => format!("`{rust_name}`"),
+    }
+}
+
 /// Generates the struct around an object of the runtime, and the functions that belong to no
-/// method, but for the body of the last one.
-fn head(service: &Service, name: &DerivedName, object: &str) -> String {
+/// method. The last three: the lifetimes of the function that lends memory and of
+/// its borrow, and its result.
+fn head(
+    service: &Service,
+    name: &DerivedName,
+    object: &str,
+    [lifetimes, borrowed, lent]: [&str; 3],
+) -> String {
     let Service { full_name, interface, caller: names, .. } = service;
     let new_docs = join(&[
         "/// Creates a caller for the object at `address`. It connects at the first call.\n",
@@ -86,29 +105,33 @@ fn head(service: &Service, name: &DerivedName, object: &str) -> String {
     let loan_docs = join(&[
         &paragraph(&format!(
             "Lends memory for a `bytes` field of a request: see \
-             [`{object}::loan`](::nearcall::client::{object}::loan)."
+             [`{object}::loan`](::nearcall::{object}::loan)."
         )),
         &names.loan.note(),
         &errors("The server cannot be reached, or there is no memory to lend in time."),
     ]);
     format!(
         "#[derive(Debug, Clone)]\n\
-         pub struct {name} {{ object: ::nearcall::client::{object} }}\n\
+         pub struct {name} {{ object: ::nearcall::{object} }}\n\
          impl {name} {{\n\
          /// The description of `{full_name}` for the runtime.\n\
          pub const INTERFACE: &'static ::nearcall::service::Interface = &{interface};\n\
          {new_docs}\
          pub fn {new}(client: &::nearcall::Client, address: &str) -> \
          ::core::result::Result<Self, ::nearcall::BadAddress> {{\n\
-         let object = ::nearcall::client::{object}::new(client, Self::INTERFACE, address)?;\n\
+         let object = ::nearcall::{object}::new(client, Self::INTERFACE, address)?;\n\
          ::core::result::Result::Ok(Self {{ object }}) }}\n\
          {with_docs}\
          #[must_use]\n\
          pub fn {with}(&self, options: ::nearcall::CallOptions) -> Self {{ \
          Self {{ object: self.object.with(options) }} }}\n\
-         {loan_docs}",
+         {loan_docs}\
+         #[inline]\n\
+         pub fn {loan}{lifetimes}(&{borrowed}self, bytes: usize) -> {lent} {{ \
+         self.object.loan(bytes) }}\n",
         new = names.new,
         with = names.with,
+        loan = names.loan,
     )
 }
 

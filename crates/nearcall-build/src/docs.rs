@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! - Every function of a caller that can fail has a section `# Errors`, and every one whose result
-//!   can be dropped says what dropping does.
+//! - The docs of a struct or trait say once what holds for all its functions, such as their errors;
+//!   a function whose result can be dropped says what dropping does.
 //!
 //! **Not here:** escaping comments of the `.proto` file (`comments.rs`).
 

@@ -156,27 +156,25 @@ impl ServiceGenerator for Services {
             return;
         }
         let (dispatchers, callers) = (parts.dispatchers, parts.callers);
-        let mut code = String::new();
         if dispatchers && parts.sync_api {
-            code += &interface::sync_trait(service, &types, parts.async_api);
+            *text += &interface::sync_trait(service, &types);
         }
         if dispatchers && parts.async_api {
-            code += &interface::async_trait(service, &types, parts.sync_api);
+            *text += &interface::async_trait(service, &types);
         }
-        code += &interface::statics(service);
+        *text += &interface::statics(service);
         if callers && parts.sync_api {
-            code += &caller::sync_caller(service, &types);
+            *text += &caller::sync_caller(service, &types);
         }
         if callers && parts.async_api {
-            code += &caller::async_caller(service, &types);
+            *text += &caller::async_caller(service, &types);
         }
         if dispatchers && parts.sync_api {
-            code += &dispatcher::sync_dispatcher(service);
+            *text += &dispatcher::sync_dispatcher(service);
         }
         if dispatchers && parts.async_api {
-            code += &dispatcher::async_dispatcher(service);
+            *text += &dispatcher::async_dispatcher(service);
         }
-        text.push_str(&without_broken_links(service, code));
     }
 
     fn finalize_package(&mut self, package: &str, text: &mut String) {
@@ -193,19 +191,4 @@ impl ServiceGenerator for Services {
             interface::DESCRIPTOR_SET
         ));
     }
-}
-
-/// Makes links in docs to what is not generated plain code.
-fn without_broken_links(service: &Service, code: String) -> String {
-    let Service { rust_name, types, parts, .. } = service;
-    let items = [
-        (parts.dispatchers && parts.sync_api, rust_name.clone()),
-        (parts.dispatchers && parts.async_api, types.async_trait.to_string()),
-        (parts.callers && parts.sync_api, types.caller.to_string()),
-        (parts.callers && parts.async_api, types.async_caller.to_string()),
-    ];
-    items
-        .iter()
-        .filter(|(is_generated, _)| !is_generated)
-        .fold(code, |code, (_, name)| code.replace(&format!("[`{name}`]"), &format!("`{name}`")))
 }

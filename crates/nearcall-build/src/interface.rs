@@ -22,14 +22,10 @@ pub(crate) fn method_static(service: &Service, method: &Method) -> String {
     format!("{}::{}", service.types.methods_module, method.shouty)
 }
 
-/// Generates the trait for services of one thread. `has_async`: there is the async trait, too.
-pub(crate) fn sync_trait(
-    service: &Service,
-    types: &prost_build::Service,
-    has_async: bool,
-) -> String {
+/// Generates the trait for services of one thread.
+pub(crate) fn sync_trait(service: &Service, types: &prost_build::Service) -> String {
     let Service { rust_name, types: names, .. } = service;
-    let other = match has_async {
+    let other = match service.parts.async_api {
         true => format!(
             " [`{}`] is the same interface for services whose methods are `async`.",
             names.async_trait
@@ -55,15 +51,11 @@ pub(crate) fn sync_trait(
     text + "}\n"
 }
 
-/// Generates the trait for services whose methods are `async`. With the other trait (`has_sync`)
-/// the docs of its methods are there.
-pub(crate) fn async_trait(
-    service: &Service,
-    types: &prost_build::Service,
-    has_sync: bool,
-) -> String {
+/// Generates the trait for services whose methods are `async`. Beside the other trait, the docs of
+/// its methods are there.
+pub(crate) fn async_trait(service: &Service, types: &prost_build::Service) -> String {
     let Service { rust_name, types: names, .. } = service;
-    let start = match has_sync {
+    let start = match service.parts.sync_api {
         true => format!("The methods of [`{rust_name}`] for a service that is shared by threads."),
         false => "For a service that is shared by threads.".to_owned(),
     };
@@ -81,7 +73,7 @@ pub(crate) fn async_trait(
         names.async_trait
     );
     for (method, types) in methods(service, types) {
-        text += &match has_sync {
+        text += &match service.parts.sync_api {
             true => {
                 format!("/// As [`{rust_name}::{}`].\n", method.rust_name.trim_start_matches("r#"))
             }

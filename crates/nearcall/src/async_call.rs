@@ -141,10 +141,16 @@ impl AsyncObjectRef {
     ///
     /// As [`ObjectRef::loan`](crate::client::ObjectRef::loan).
     pub async fn loan(&self, bytes: usize) -> Result<Loan, Status> {
-        let options = self.options.as_ref().unwrap_or(DEFAULT_OPTIONS);
+        let options = self.options();
         let default = self.object.client.shared().settings.default_deadline;
         let deadline = options.deadline_for_loan(default, inherited_deadline());
         self.loan_by(bytes, options, deadline).await
+    }
+
+    /// Returns the options of its calls.
+    #[inline]
+    fn options(&self) -> &CallOptions {
+        self.options.as_ref().unwrap_or(DEFAULT_OPTIONS)
     }
 
     /// Returns the interface of the object.
@@ -166,28 +172,23 @@ impl AsyncObjectRef {
 
     /// Returns when a call ends by itself. Reads the clock only for a span of time.
     #[inline]
-    fn deadline(&self, method: &Method, options: Option<&CallOptions>) -> Deadline {
+    fn deadline(&self, method: &Method, options: &CallOptions) -> Deadline {
         let default = self.object.client.shared().settings.default_deadline;
-        let inherited = inherited_deadline();
-        match options {
-            Some(options) => options.deadline_for(method, default, inherited),
-            None => DEFAULT_OPTIONS.deadline_for(method, default, inherited),
-        }
+        options.deadline_for(method, default, inherited_deadline())
     }
 
-    fn reconnect_policy(&self, options: Option<&CallOptions>) -> ReconnectPolicy {
-        let default = self.object.client.shared().settings.reconnect;
-        options.unwrap_or(DEFAULT_OPTIONS).reconnect_policy(default)
+    fn reconnect_policy(&self, options: &CallOptions) -> ReconnectPolicy {
+        options.reconnect_policy(self.object.client.shared().settings.reconnect)
     }
 
     #[inline]
     fn outgoing<'a>(
         &self,
         method: &'static Method,
-        options: Option<&'a CallOptions>,
+        options: &'a CallOptions,
         deadline: Deadline,
     ) -> Outgoing<'a> {
-        let metadata = options.map_or(&[][..], CallOptions::metadata_bytes);
+        let metadata = options.metadata_bytes();
         Outgoing { object: self.object.number, method: method.id, deadline, metadata }
     }
 

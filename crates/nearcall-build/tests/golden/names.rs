@@ -258,7 +258,7 @@ static T_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interf
 /// those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct TCaller {
-    object: ::nearcall::client::ObjectRef,
+    object: ::nearcall::ObjectRef,
 }
 
 impl TCaller {
@@ -273,11 +273,7 @@ impl TCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::ObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -289,7 +285,7 @@ impl TCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -403,7 +399,7 @@ impl TCaller {
 /// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct TAsyncCaller {
-    object: ::nearcall::client::AsyncObjectRef,
+    object: ::nearcall::AsyncObjectRef,
 }
 
 impl TAsyncCaller {
@@ -418,11 +414,7 @@ impl TAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::AsyncObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -434,7 +426,7 @@ impl TAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -606,7 +598,7 @@ static IDLE_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Int
 /// those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct IdleCaller {
-    object: ::nearcall::client::ObjectRef,
+    object: ::nearcall::ObjectRef,
 }
 
 impl IdleCaller {
@@ -621,11 +613,7 @@ impl IdleCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::ObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -637,7 +625,7 @@ impl IdleCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -655,7 +643,7 @@ impl IdleCaller {
 /// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct IdleAsyncCaller {
-    object: ::nearcall::client::AsyncObjectRef,
+    object: ::nearcall::AsyncObjectRef,
 }
 
 impl IdleAsyncCaller {
@@ -670,11 +658,7 @@ impl IdleAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::AsyncObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -686,7 +670,7 @@ impl IdleAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///

@@ -305,7 +305,7 @@ static SCANNER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::
 /// Its name ends in `_` because the interface takes the name `ScannerCaller`.
 #[derive(Debug, Clone)]
 pub struct ScannerCaller_ {
-    object: ::nearcall::client::ObjectRef,
+    object: ::nearcall::ObjectRef,
 }
 
 impl ScannerCaller_ {
@@ -322,11 +322,7 @@ impl ScannerCaller_ {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::ObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -340,7 +336,7 @@ impl ScannerCaller_ {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// Its name ends in `_` because the interface takes the name `loan`.
     ///
@@ -521,7 +517,7 @@ impl ScannerCaller_ {
 /// Its name ends in `_` because the interface takes the name `ScannerAsync`.
 #[derive(Debug, Clone)]
 pub struct ScannerAsyncCaller_ {
-    object: ::nearcall::client::AsyncObjectRef,
+    object: ::nearcall::AsyncObjectRef,
 }
 
 impl ScannerAsyncCaller_ {
@@ -538,11 +534,7 @@ impl ScannerAsyncCaller_ {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::AsyncObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -556,7 +548,7 @@ impl ScannerAsyncCaller_ {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// Its name ends in `_` because the interface takes the name `loan`.
     ///
@@ -818,7 +810,7 @@ static SCANNER_ASYNC_INTERFACE: ::nearcall::service::Interface = ::nearcall::ser
 /// siblings.
 #[derive(Debug, Clone)]
 pub struct ScannerAsyncCaller {
-    object: ::nearcall::client::ObjectRef,
+    object: ::nearcall::ObjectRef,
 }
 
 impl ScannerAsyncCaller {
@@ -833,11 +825,7 @@ impl ScannerAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::ObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -849,7 +837,7 @@ impl ScannerAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -879,7 +867,7 @@ impl ScannerAsyncCaller {
 /// siblings.
 #[derive(Debug, Clone)]
 pub struct ScannerAsyncAsyncCaller {
-    object: ::nearcall::client::AsyncObjectRef,
+    object: ::nearcall::AsyncObjectRef,
 }
 
 impl ScannerAsyncAsyncCaller {
@@ -894,11 +882,7 @@ impl ScannerAsyncAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::AsyncObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -910,7 +894,7 @@ impl ScannerAsyncAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///

@@ -153,7 +153,7 @@ static THERMOSTAT_INTERFACE: ::nearcall::service::Interface = ::nearcall::servic
 /// siblings.
 #[derive(Debug, Clone)]
 pub struct ThermostatCaller {
-    object: ::nearcall::client::ObjectRef,
+    object: ::nearcall::ObjectRef,
 }
 
 impl ThermostatCaller {
@@ -168,11 +168,7 @@ impl ThermostatCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::ObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -184,7 +180,7 @@ impl ThermostatCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -263,7 +259,7 @@ impl ThermostatCaller {
 /// siblings.
 #[derive(Debug, Clone)]
 pub struct ThermostatAsyncCaller {
-    object: ::nearcall::client::AsyncObjectRef,
+    object: ::nearcall::AsyncObjectRef,
 }
 
 impl ThermostatAsyncCaller {
@@ -278,11 +274,7 @@ impl ThermostatAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::AsyncObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -294,7 +286,7 @@ impl ThermostatAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///

@@ -70,7 +70,7 @@ fn options_of_the_builder_are_options_here() {
     );
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     assert!(read("all.rs").contains("include!(\"shop.v1.rs\");"), "{}", read("all.rs"));
-    for expected in ["fn scan_all_with(", "#[doc(alias = \"thing\")]", "#[doc(hidden)]"] {
+    for expected in ["fn scan_all(", "#[doc(alias = \"thing\")]", "#[doc(hidden)]"] {
         assert!(read("shop.v1.rs").contains(expected), "{expected} in {}", read("shop.v1.rs"));
     }
     let ended = folder.run(&[&files[..], &["--extern-path", ".home.v1=::home"]].concat());

@@ -1,7 +1,7 @@
 //! A result as a list of titles, sentences, tables and an answer, and its rendering for a terminal
 //! and for a page.
 //!
-//! What a run found is written once, as a [`Document`]; [`Document::text`] and [`Document::html`]
+//! What a run found is written once, as a [`Document`]; `Document::text` and `Document::html`
 //! lay it out. Markdown has tables of the same columns (`markdown.rs`).
 //!
 //! **Invariants:** each renderer shows every block but blank lines and what belongs to a terminal.

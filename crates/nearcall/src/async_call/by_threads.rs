@@ -68,7 +68,7 @@ impl AsyncObjectRef {
         request: &'a Encoded,
         spec: CallSpec<'a>,
     ) -> AsyncCall<'a, Encoded, Encoded> {
-        AsyncCall::sent_by(self.sending(spec), request)
+        AsyncCall::sent_by(Sending::until(self, spec), request)
     }
 
     /// Sends a message that is never answered.
@@ -77,7 +77,7 @@ impl AsyncObjectRef {
         request: &'a Encoded,
         spec: CallSpec<'a>,
     ) -> AsyncSend<'a, Encoded> {
-        AsyncSend::sent_by(self.sending(spec), request)
+        AsyncSend::sent_by(Sending::until(self, spec), request)
     }
 
     /// Starts a call that is taken later.
@@ -86,7 +86,7 @@ impl AsyncObjectRef {
         request: &Encoded,
         spec: CallSpec<'_>,
     ) -> Result<StartedCall, Status> {
-        let mut sending = self.sending(spec);
+        let mut sending = Sending::until(self, spec);
         let (reply, mut metadata) = (sending.reply_type(), Entries::default());
         let started = poll_fn(|context| {
             sending.poll(context.waker(), request, |connection, places, waker, outgoing| {
@@ -111,7 +111,7 @@ impl AsyncObjectRef {
         shape: Shape,
         spec: CallSpec<'_>,
     ) -> Result<AsyncStreamedCall, Status> {
-        self.open_by(self.sending(spec), request, shape).await
+        self.open_by(Sending::until(self, spec), request, shape).await
     }
 
     /// Returns memory to lend, once there is some.
@@ -121,12 +121,8 @@ impl AsyncObjectRef {
         options: &CallOptions,
         deadline: Deadline,
     ) -> Result<Loan, Status> {
-        let connection = self.connect(self.reconnect_policy(Some(options)), deadline).await?;
+        let connection = self.connect(self.reconnect_policy(options), deadline).await?;
         lending::loan(&connection, bytes, options, deadline).await
-    }
-
-    fn sending<'a>(&'a self, spec: CallSpec<'a>) -> Sending<'a> {
-        Sending::until(self, spec)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::deadline::Deadline;
 use crate::decoded_size::{MessageType, Part};
 use crate::interceptor::ObservedCall;
 use crate::interface::Method;
-use crate::options::{CallOptions, CallSpec, DEFAULT_OPTIONS};
+use crate::options::{CallOptions, CallSpec};
 use crate::status::{Fate, Status};
 use crate::waking;
 
@@ -28,7 +28,7 @@ use crate::waking;
 pub(crate) struct Sending<'a> {
     object: &'a AsyncObjectRef,
     method: &'static Method,
-    options: Option<&'a CallOptions>,
+    options: &'a CallOptions,
     /// Set when the task is polled first.
     deadline: Option<Deadline>,
     connection: Option<Arc<AsyncConnection>>,
@@ -57,7 +57,7 @@ impl<'a> Sending<'a> {
         Self {
             object,
             method,
-            options: object.options.as_ref(),
+            options: object.options(),
             deadline: None,
             connection: None,
             places: Places::default(),
@@ -70,7 +70,7 @@ impl<'a> Sending<'a> {
     /// Creates one of a call that has begun: it has a deadline, and the interceptors know it.
     pub(crate) fn until(object: &'a AsyncObjectRef, spec: CallSpec<'a>) -> Self {
         let mut this = Self::new(object, spec.method);
-        this.options = Some(spec.options);
+        this.options = spec.options;
         this.deadline = Some(spec.deadline);
         this
     }
@@ -91,7 +91,7 @@ impl<'a> Sending<'a> {
 
     #[cold]
     fn show_start(&mut self, deadline: Deadline, request_bytes: usize) -> Result<(), Status> {
-        let (options, object) = (self.options.unwrap_or(DEFAULT_OPTIONS), &self.object.object);
+        let (options, object) = (self.options, &self.object.object);
         let (chain, name) = (&object.interceptors, &object.name);
         let shown = show_start(chain, name, self.method, deadline, request_bytes, options)?;
         self.observed = Some(Box::new(shown.0));
@@ -146,9 +146,9 @@ impl<'a> Sending<'a> {
             }
         };
         let observed_options = self.observed_options.clone();
-        let options = observed_options.as_deref().or(self.options);
+        let options = observed_options.as_deref().unwrap_or(self.options);
         let outgoing = self.object.outgoing(self.method, options, deadline);
-        let may_wait = self.options.is_none_or(CallOptions::may_wait);
+        let may_wait = self.may_wait();
         loop {
             let connection = match &self.connection {
                 Some(connection) => connection,
@@ -180,7 +180,7 @@ impl<'a> Sending<'a> {
     /// Returns whether the request may wait until it is sent.
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {
-        self.options.is_none_or(CallOptions::may_wait)
+        self.options.may_wait()
     }
 
     #[cold]

@@ -46,14 +46,12 @@ impl ObjectRef {
         keep: impl FnOnce(T, Box<ObservedCall>) -> T,
     ) -> Result<T, Status> {
         let (observed, options) = self.begin(method, request, options)?;
-        let started = start(&options);
-        match (started, observed) {
+        match (start(&options), observed) {
             (Ok(call), Some(observed)) => Ok(keep(call, Box::new(observed))),
-            (Err(status), Some(observed)) => {
-                observed.end(Some(&status), 0);
-                Err(status)
+            (started, observed) => {
+                show_end(observed, &started, |_| 0);
+                started
             }
-            (started, None) => started,
         }
     }
 }

@@ -78,7 +78,7 @@ static CHECKOUT_INTERFACE: ::nearcall::service::Interface = ::nearcall::service:
 /// are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct CheckoutCaller {
-    object: ::nearcall::client::ObjectRef,
+    object: ::nearcall::ObjectRef,
 }
 
 impl CheckoutCaller {
@@ -93,11 +93,7 @@ impl CheckoutCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::ObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -109,7 +105,7 @@ impl CheckoutCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -161,7 +157,7 @@ impl CheckoutCaller {
 /// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct CheckoutAsyncCaller {
-    object: ::nearcall::client::AsyncObjectRef,
+    object: ::nearcall::AsyncObjectRef,
 }
 
 impl CheckoutAsyncCaller {
@@ -176,11 +172,7 @@ impl CheckoutAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::AsyncObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -192,7 +184,7 @@ impl CheckoutAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///

@@ -613,7 +613,7 @@ static SERVER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::I
 /// are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct ServerCaller {
-    object: ::nearcall::client::ObjectRef,
+    object: ::nearcall::ObjectRef,
 }
 
 impl ServerCaller {
@@ -628,11 +628,7 @@ impl ServerCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::ObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -644,7 +640,7 @@ impl ServerCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -801,7 +797,7 @@ impl ServerCaller {
 /// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct ServerAsyncCaller {
-    object: ::nearcall::client::AsyncObjectRef,
+    object: ::nearcall::AsyncObjectRef,
 }
 
 impl ServerAsyncCaller {
@@ -816,11 +812,7 @@ impl ServerAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::client::AsyncObjectRef::new(
-            client,
-            Self::INTERFACE,
-            address,
-        )?;
+        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -832,7 +824,7 @@ impl ServerAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
