@@ -105,21 +105,21 @@ fn head(
     let loan_docs = join(&[
         &paragraph(&format!(
             "Lends memory for a `bytes` field of a request: see \
-             [`{object}::loan`](::nearcall::{object}::loan)."
+             [`{object}::loan`](::nearcall::client::{object}::loan)."
         )),
         &names.loan.note(),
         &errors("The server cannot be reached, or there is no memory to lend in time."),
     ]);
     format!(
         "#[derive(Debug, Clone)]\n\
-         pub struct {name} {{ object: ::nearcall::{object} }}\n\
+         pub struct {name} {{ object: ::nearcall::client::{object} }}\n\
          impl {name} {{\n\
          /// The description of `{full_name}` for the runtime.\n\
          pub const INTERFACE: &'static ::nearcall::service::Interface = &{interface};\n\
          {new_docs}\
          pub fn {new}(client: &::nearcall::Client, address: &str) -> \
          ::core::result::Result<Self, ::nearcall::BadAddress> {{\n\
-         let object = ::nearcall::{object}::new(client, Self::INTERFACE, address)?;\n\
+         let object = ::nearcall::client::{object}::new(client, Self::INTERFACE, address)?;\n\
          ::core::result::Result::Ok(Self {{ object }}) }}\n\
          {with_docs}\
          #[must_use]\n\

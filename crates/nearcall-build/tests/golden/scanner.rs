@@ -305,7 +305,7 @@ static SCANNER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::
 /// Its name ends in `_` because the interface takes the name `ScannerCaller`.
 #[derive(Debug, Clone)]
 pub struct ScannerCaller_ {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl ScannerCaller_ {
@@ -322,7 +322,11 @@ impl ScannerCaller_ {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -336,7 +340,7 @@ impl ScannerCaller_ {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// Its name ends in `_` because the interface takes the name `loan`.
     ///
@@ -517,7 +521,7 @@ impl ScannerCaller_ {
 /// Its name ends in `_` because the interface takes the name `ScannerAsync`.
 #[derive(Debug, Clone)]
 pub struct ScannerAsyncCaller_ {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl ScannerAsyncCaller_ {
@@ -534,7 +538,11 @@ impl ScannerAsyncCaller_ {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -548,7 +556,7 @@ impl ScannerAsyncCaller_ {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// Its name ends in `_` because the interface takes the name `loan`.
     ///
@@ -810,7 +818,7 @@ static SCANNER_ASYNC_INTERFACE: ::nearcall::service::Interface = ::nearcall::ser
 /// siblings.
 #[derive(Debug, Clone)]
 pub struct ScannerAsyncCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl ScannerAsyncCaller {
@@ -825,7 +833,11 @@ impl ScannerAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -837,7 +849,7 @@ impl ScannerAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -867,7 +879,7 @@ impl ScannerAsyncCaller {
 /// siblings.
 #[derive(Debug, Clone)]
 pub struct ScannerAsyncAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl ScannerAsyncAsyncCaller {
@@ -882,7 +894,11 @@ impl ScannerAsyncAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -894,7 +910,7 @@ impl ScannerAsyncAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///

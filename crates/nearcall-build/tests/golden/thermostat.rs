@@ -153,7 +153,7 @@ static THERMOSTAT_INTERFACE: ::nearcall::service::Interface = ::nearcall::servic
 /// siblings.
 #[derive(Debug, Clone)]
 pub struct ThermostatCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl ThermostatCaller {
@@ -168,7 +168,11 @@ impl ThermostatCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -180,7 +184,7 @@ impl ThermostatCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -259,7 +263,7 @@ impl ThermostatCaller {
 /// siblings.
 #[derive(Debug, Clone)]
 pub struct ThermostatAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl ThermostatAsyncCaller {
@@ -274,7 +278,11 @@ impl ThermostatAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -286,7 +294,7 @@ impl ThermostatAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///

@@ -63,7 +63,7 @@ static REGISTRY_INTERFACE: ::nearcall::service::Interface = ::nearcall::service:
 /// are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct RegistryCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl RegistryCaller {
@@ -78,7 +78,11 @@ impl RegistryCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -90,7 +94,7 @@ impl RegistryCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -119,7 +123,7 @@ impl RegistryCaller {
 /// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct RegistryAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl RegistryAsyncCaller {
@@ -134,7 +138,11 @@ impl RegistryAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -146,7 +154,7 @@ impl RegistryAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///

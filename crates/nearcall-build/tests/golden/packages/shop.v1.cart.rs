@@ -78,7 +78,7 @@ static CHECKOUT_INTERFACE: ::nearcall::service::Interface = ::nearcall::service:
 /// are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct CheckoutCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl CheckoutCaller {
@@ -93,7 +93,11 @@ impl CheckoutCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -105,7 +109,7 @@ impl CheckoutCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -157,7 +161,7 @@ impl CheckoutCaller {
 /// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct CheckoutAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl CheckoutAsyncCaller {
@@ -172,7 +176,11 @@ impl CheckoutAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -184,7 +192,7 @@ impl CheckoutAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///

@@ -613,7 +613,7 @@ static SERVER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::I
 /// are those of [`ObjectRef::call`](::nearcall::client::ObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct ServerCaller {
-    object: ::nearcall::ObjectRef,
+    object: ::nearcall::client::ObjectRef,
 }
 
 impl ServerCaller {
@@ -628,7 +628,11 @@ impl ServerCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::ObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -640,7 +644,7 @@ impl ServerCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
+    /// [`ObjectRef::loan`](::nearcall::client::ObjectRef::loan).
     ///
     /// # Errors
     ///
@@ -797,7 +801,7 @@ impl ServerCaller {
 /// [`AsyncObjectRef::call`](::nearcall::client::AsyncObjectRef::call) and of its siblings.
 #[derive(Debug, Clone)]
 pub struct ServerAsyncCaller {
-    object: ::nearcall::AsyncObjectRef,
+    object: ::nearcall::client::AsyncObjectRef,
 }
 
 impl ServerAsyncCaller {
@@ -812,7 +816,11 @@ impl ServerAsyncCaller {
         client: &::nearcall::Client,
         address: &str,
     ) -> ::core::result::Result<Self, ::nearcall::BadAddress> {
-        let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
+        let object = ::nearcall::client::AsyncObjectRef::new(
+            client,
+            Self::INTERFACE,
+            address,
+        )?;
         ::core::result::Result::Ok(Self { object })
     }
     /// Returns a caller of the same object over the same connections, whose calls have
@@ -824,7 +832,7 @@ impl ServerAsyncCaller {
         }
     }
     /// Lends memory for a `bytes` field of a request: see
-    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
+    /// [`AsyncObjectRef::loan`](::nearcall::client::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
