@@ -16,6 +16,8 @@ pub mod raw_frames;
 pub mod support;
 pub mod tasks;
 
+pub use nearcall_testkit_macros::timed;
+
 /// The interface of most tests of the runtime.
 pub mod echo {
     include!(concat!(env!("OUT_DIR"), "/echo.v1.rs"));

@@ -3,6 +3,7 @@
 //! **Invariants:** a server that a test starts ends with the test, whatever happens in it.
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -11,7 +12,7 @@ use nearcall::client::ObjectRef;
 use nearcall::event_loop::Stopper;
 use nearcall::observe::Peer;
 use nearcall::service::{Interface, Method, Responder};
-use nearcall::{Client, Context, EventLoop, Limits, Server, Status};
+use nearcall::{Client, Code, Context, EventLoop, Limits, Server, Status};
 
 use nearcall_wire::Hello;
 
@@ -79,8 +80,8 @@ impl Echo for Stateless {
     fn note(&self, _context: &Context<'_>, _request: &Words) {}
 
     fn fail(&self, _context: &Context<'_>, request: &Failure) -> Result<(), Status> {
-        let code = nearcall::Code::from_number(u16::try_from(request.code).unwrap_or(2));
-        Err(Status::new(code.unwrap_or(nearcall::Code::Unknown), request.text.clone()))
+        let code = Code::from_number(u16::try_from(request.code).unwrap_or(2));
+        Err(Status::new(code.unwrap_or(Code::Unknown), request.text.clone()))
     }
 
     fn panic(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
@@ -165,6 +166,23 @@ pub fn object(client: &Client, interface: &'static Interface, at: &str) -> Objec
 /// The method of this name.
 pub fn method(interface: &'static Interface, name: &str) -> &'static Method {
     interface.methods.iter().find(|method| method.name == name).unwrap()
+}
+
+/// Returns the status that a call has ended with, which must have this code.
+#[track_caller]
+pub fn expect_code<T: Debug>(outcome: Result<T, Status>, code: Code) -> Status {
+    expect_error(outcome, code, &[])
+}
+
+/// Works like [`expect_code`] with texts that the message must have.
+#[track_caller]
+pub fn expect_error<T: Debug>(outcome: Result<T, Status>, code: Code, texts: &[&str]) -> Status {
+    let status = outcome.expect_err("the call must fail");
+    assert_eq!(status.code(), code, "{status}");
+    for text in texts {
+        assert!(status.message().contains(text), "no `{text}` in {status}");
+    }
+    status
 }
 
 /// An address that no other test of any process has.

@@ -11,7 +11,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-channel", &["nearcall-os"]),
     ("nearcall", &["nearcall-channel", "nearcall-os", "nearcall-wire"]),
     ("nearcall-tracing", &["nearcall"]),
-    (TESTKIT, &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os", "nearcall-wire"]),
+    ("nearcall-testkit-macros", &[]),
+    (
+        TESTKIT,
+        &[
+            "nearcall",
+            "nearcall-build",
+            "nearcall-channel",
+            "nearcall-os",
+            "nearcall-testkit-macros",
+            "nearcall-wire",
+        ],
+    ),
     ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),

@@ -10,7 +10,7 @@ use crate::namespaces;
 use crate::served::Served;
 use crate::support::child::{Process, report, wait_for_the_parent};
 use crate::support::server::ServerSetup;
-use crate::support::{PATIENCE, Role, in_time};
+use crate::support::{PATIENCE, Role, timed};
 
 pub(crate) const ROLES: &[Role] = &[
     ("r29-client", |address| {
@@ -34,45 +34,42 @@ fn call_over_each(address: &str) {
 }
 
 /// Whoever is in a namespace of its own: the client, or the server.
-#[test]
+#[timed]
 fn r29_ends_in_different_namespaces_call_each_other() {
-    in_time(|| {
-        let test = "r29_ends_in_different_namespaces_call_each_other";
-        for flags in [
-            &["-p", "-f", "--mount-proc"][..],
-            &["-i"],
-            &["-n"],
-            &["-u"],
-            &["-U", "-r"],
-            &["-p", "-f", "--mount-proc", "-i", "-n", "-u", "-U", "-r"],
-        ] {
-            // A path: abstract names belong to a network namespace.
-            let path = format!("unix:/tmp/nearcall-r29-{:016x}", fastrand::u64(..));
-            let mut server = ServerSetup::new("server").at(&path).start();
-            let Some(mut client) = namespaces::start(test, flags, "true", "r29-client", &path)
-            else {
-                server.finish();
-                continue;
-            };
-            client.hear("done");
-            // The death of a client is noticed across namespaces.
-            client.kill();
-            server.wait_for_connections(0);
+    let test = "r29_ends_in_different_namespaces_call_each_other";
+    for flags in [
+        &["-p", "-f", "--mount-proc"][..],
+        &["-i"],
+        &["-n"],
+        &["-u"],
+        &["-U", "-r"],
+        &["-p", "-f", "--mount-proc", "-i", "-n", "-u", "-U", "-r"],
+    ] {
+        // A path: abstract names belong to a network namespace.
+        let path = format!("unix:/tmp/nearcall-r29-{:016x}", fastrand::u64(..));
+        let mut server = ServerSetup::new("server").at(&path).start();
+        let Some(mut client) = namespaces::start(test, flags, "true", "r29-client", &path) else {
             server.finish();
+            continue;
+        };
+        client.hear("done");
+        // The death of a client is noticed across namespaces.
+        client.kill();
+        server.wait_for_connections(0);
+        server.finish();
 
-            let path = format!("unix:/tmp/nearcall-r29-{:016x}", fastrand::u64(..));
-            let Some(mut server) = namespaces::start(test, flags, "true", "server", &path) else {
-                continue;
-            };
-            server.hear("listens");
-            let mut client = Process::start("r29-client", &path);
-            println!("{flags:?}: the server sees number {}", client.hear("seen"));
-            client.hear("done");
-            drop(client);
-            server.tell("stop");
-            server.finish();
-        }
-    });
+        let path = format!("unix:/tmp/nearcall-r29-{:016x}", fastrand::u64(..));
+        let Some(mut server) = namespaces::start(test, flags, "true", "server", &path) else {
+            continue;
+        };
+        server.hear("listens");
+        let mut client = Process::start("r29-client", &path);
+        println!("{flags:?}: the server sees number {}", client.hear("seen"));
+        client.hear("done");
+        drop(client);
+        server.tell("stop");
+        server.finish();
+    }
 }
 
 /// Calls that older kernels lack, and that filters of containers forbid.
@@ -89,19 +86,17 @@ const NEWER_CALLS: &[&str] = &[
     "process_vm_writev",
 ];
 
-#[test]
+#[timed]
 fn r29_without_newer_system_calls_everything_works() {
-    in_time(|| {
-        for kind in Kind::ALL {
-            for errno in [Errno::NOSYS, Errno::PERM] {
-                let Some(outcome) = failing_syscalls::run_without(kind, NEWER_CALLS, errno) else {
-                    return;
-                };
-                assert_eq!(outcome.faults(None), Vec::<String>::new(), "{kind:?}");
-                assert_eq!(outcome.failed_steps(), [], "{kind:?} {}", errno.error());
-            }
+    for kind in Kind::ALL {
+        for errno in [Errno::NOSYS, Errno::PERM] {
+            let Some(outcome) = failing_syscalls::run_without(kind, NEWER_CALLS, errno) else {
+                return;
+            };
+            assert_eq!(outcome.faults(None), Vec::<String>::new(), "{kind:?}");
+            assert_eq!(outcome.failed_steps(), [], "{kind:?} {}", errno.error());
         }
-    });
+    }
 }
 
 fn with_a_read_only_directory() {
@@ -115,15 +110,13 @@ fn with_a_read_only_directory() {
     report(&format!("done {error}"));
 }
 
-#[test]
+#[timed]
 fn r29_a_read_only_runtime_directory_is_named() {
-    in_time(|| {
-        let test = "r29_a_read_only_runtime_directory_is_named";
-        let setup = "mount -t tmpfs tmpfs /mnt && mount -o remount,ro /mnt && \
+    let test = "r29_a_read_only_runtime_directory_is_named";
+    let setup = "mount -t tmpfs tmpfs /mnt && mount -o remount,ro /mnt && \
                      export NEARCALL_RUNTIME_DIR=/mnt/nearcall";
-        let started = namespaces::start(test, &["-m"], setup, "r29-read-only", "none");
-        let Some(mut process) = started else { return };
-        println!("{}", process.hear("done"));
-        process.finish();
-    });
+    let started = namespaces::start(test, &["-m"], setup, "r29-read-only", "none");
+    let Some(mut process) = started else { return };
+    println!("{}", process.hear("done"));
+    process.finish();
 }

@@ -10,8 +10,9 @@ use nearcall::{CallOptions, Client, Code, EventLoop, Server, Status};
 use nearcall_os::fork;
 
 use crate::echo::{EchoAsyncCaller, EchoCaller};
+use crate::served::expect_code;
 use crate::support::child::{Process, report};
-use crate::support::{PATIENCE, Role, ServerProcess, in_time, unique_address};
+use crate::support::{PATIENCE, Role, ServerProcess, timed, unique_address};
 
 pub(crate) const ROLES: &[Role] =
     &[("forking-client", call_and_fork), ("forking-server", serve_and_fork)];
@@ -119,47 +120,42 @@ fn serve_and_fork(address: &str) {
     }
 }
 
-#[test]
+#[timed]
 fn r27_a_forked_client_is_refused_and_its_parent_goes_on() {
-    in_time(|| {
-        for via in ["", "?via=unix-stream", "?wait=poll"] {
-            let mut server = ServerProcess::start();
-            let mut client = Process::start("forking-client", &server.via(via));
-            client.hear("done");
-            client.hear("executed");
-            client.finish();
-            server.wait_for_connections(0);
-            assert_eq!(server.state().violations, 0, "{via}");
-            server.finish();
-        }
-    });
+    for via in ["", "?via=unix-stream", "?wait=poll"] {
+        let mut server = ServerProcess::start();
+        let mut client = Process::start("forking-client", &server.via(via));
+        client.hear("done");
+        client.hear("executed");
+        client.finish();
+        server.wait_for_connections(0);
+        assert_eq!(server.state().violations, 0, "{via}");
+        server.finish();
+    }
 }
 
-#[test]
+#[timed]
 fn r27_a_forked_server_takes_nothing_from_its_parent() {
-    in_time(|| {
-        let name = format!("nearcall-fork-{:016x}", fastrand::u64(..));
-        let path = std::env::temp_dir().join(name);
-        let address = format!("unix:{}", path.display());
-        let mut server = Process::start("forking-server", &address);
-        let second = server.hear("listens");
-        // No object is there, and that is said by a server that serves.
-        let ask = |echo: &EchoCaller| {
-            let refused = call(echo).unwrap_err();
-            assert_eq!(refused.code(), Code::Unimplemented, "{refused}");
-        };
-        let clients = [&address, &second].map(|at| (Client::new(), at));
-        let echoes = clients.each_ref().map(|(client, at)| EchoCaller::new(client, at).unwrap());
-        echoes.iter().for_each(&ask);
-        server.hear("forked");
-        // Those that were connected, and new ones.
-        echoes.iter().for_each(&ask);
-        assert!(path.exists(), "the forked process has removed the socket");
-        for at in [&address, &second] {
-            ask(&EchoCaller::new(&Client::new(), at).unwrap());
-        }
-        server.tell("end");
-        server.finish();
-        assert!(!path.exists());
-    });
+    let name = format!("nearcall-fork-{:016x}", fastrand::u64(..));
+    let path = std::env::temp_dir().join(name);
+    let address = format!("unix:{}", path.display());
+    let mut server = Process::start("forking-server", &address);
+    let second = server.hear("listens");
+    // No object is there, and that is said by a server that serves.
+    let ask = |echo: &EchoCaller| {
+        expect_code(call(echo), Code::Unimplemented);
+    };
+    let clients = [&address, &second].map(|at| (Client::new(), at));
+    let echoes = clients.each_ref().map(|(client, at)| EchoCaller::new(client, at).unwrap());
+    echoes.iter().for_each(&ask);
+    server.hear("forked");
+    // Those that were connected, and new ones.
+    echoes.iter().for_each(&ask);
+    assert!(path.exists(), "the forked process has removed the socket");
+    for at in [&address, &second] {
+        ask(&EchoCaller::new(&Client::new(), at).unwrap());
+    }
+    server.tell("end");
+    server.finish();
+    assert!(!path.exists());
 }

@@ -8,7 +8,7 @@ use crate::failing_syscalls::{Kind, Target, run_with};
 use crate::namespaces;
 use crate::served::Served;
 use crate::support::child::report;
-use crate::support::{Role, in_time};
+use crate::support::{Role, timed};
 
 pub(crate) const ROLES: &[Role] = &[("r17", |_| without_space())];
 
@@ -33,35 +33,31 @@ fn without_space() {
     report(&format!("done {error}"));
 }
 
-#[test]
+#[timed]
 fn r17_a_small_dev_shm_is_enough_and_a_full_runtime_directory_is_an_error() {
-    in_time(|| {
-        let setup = "mount -t tmpfs -o size=64k,nr_inodes=8 tmpfs /dev/shm && \
+    let setup = "mount -t tmpfs -o size=64k,nr_inodes=8 tmpfs /dev/shm && \
                      mkdir -m 700 /dev/shm/full && \
                      export NEARCALL_RUNTIME_DIR=/dev/shm/full";
-        let test = "r17_a_small_dev_shm_is_enough_and_a_full_runtime_directory_is_an_error";
-        let Some(mut process) = namespaces::start(test, &["-m"], setup, "r17", "none") else {
-            return;
-        };
-        println!("{}", process.hear("done"));
-        process.finish();
-    });
+    let test = "r17_a_small_dev_shm_is_enough_and_a_full_runtime_directory_is_an_error";
+    let Some(mut process) = namespaces::start(test, &["-m"], setup, "r17", "none") else {
+        return;
+    };
+    println!("{}", process.hear("done"));
+    process.finish();
 }
 
 /// The kernel has no room for a ring: said when the channel is made, with what to do.
-#[test]
+#[timed]
 fn r17_a_ring_without_space_is_refused_when_it_is_made() {
-    in_time(|| {
-        for thread in ["client", "nearcall-loop-0"] {
-            let (thread, errno) = (thread.to_owned(), Errno::NOSPC);
-            let target = Target { thread, call: "fallocate", nth: 1, errno };
-            let Some(outcome) = run_with(Kind::ALL[0], &target) else { return };
-            assert!(outcome.fired, "{target}: no ring was made");
-            for (step, text) in outcome.failed_steps() {
-                println!("{target}: {step}: {text}");
-                let hint = "no memory left for the region; ask for a smaller one or free some";
-                assert!(text.contains(hint), "{text}");
-            }
+    for thread in ["client", "nearcall-loop-0"] {
+        let (thread, errno) = (thread.to_owned(), Errno::NOSPC);
+        let target = Target { thread, call: "fallocate", nth: 1, errno };
+        let Some(outcome) = run_with(Kind::ALL[0], &target) else { return };
+        assert!(outcome.fired, "{target}: no ring was made");
+        for (step, text) in outcome.failed_steps() {
+            println!("{target}: {step}: {text}");
+            let hint = "no memory left for the region; ask for a smaller one or free some";
+            assert!(text.contains(hint), "{text}");
         }
-    });
+    }
 }

@@ -20,7 +20,7 @@ use crate::support::raw::{
     ACCEPT, FRAMES, OFFER, READY, REFUSAL, RING_BYTES, RawLine, good_hello, good_region,
 };
 use crate::support::server::ServerSetup;
-use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, hello, in_time, wait_until};
+use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, hello, timed, wait_until};
 
 pub(crate) const ROLES: &[Role] = &[("r15-bomb", queue_descriptors)];
 
@@ -56,41 +56,39 @@ fn open_shm(server: &ServerProcess) -> (RawLine, Vec<OwnedFd>, OwnedFd) {
     (line, offered, memory)
 }
 
-#[test]
+#[timed]
 fn r01_memory_that_was_handed_over_cannot_be_truncated() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        server.warm_up(WARM_UP);
-        let oracle = server.leak_oracle();
-        let (line, offered, memory) = open_shm(&server);
-        let mut files = 0;
-        for fd in offered.iter().chain([&memory]) {
-            let file = File::from(duplicate(fd).unwrap());
-            if !file.metadata().unwrap().is_file() {
-                continue;
-            }
-            files += 1;
-            for bytes in [0, 4096, 1 << 30] {
-                let refused = file.set_len(bytes).expect_err("it is sealed");
-                assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied, "{refused}");
-            }
+    let mut server = ServerProcess::start();
+    server.warm_up(WARM_UP);
+    let oracle = server.leak_oracle();
+    let (line, offered, memory) = open_shm(&server);
+    let mut files = 0;
+    for fd in offered.iter().chain([&memory]) {
+        let file = File::from(duplicate(fd).unwrap());
+        if !file.metadata().unwrap().is_file() {
+            continue;
         }
-        assert_eq!(files, 2, "the memory of both ends");
-        assert_eq!(server.state().violations, 0);
-        assert!(matches!(answer(&line, Duration::ZERO), Answer::Nothing), "the session goes on");
-        drop((line, offered));
-        // What can be truncated is refused, also when it is truncated at once.
-        let line = raw_line(&server.address, Mechanism::Shm);
-        line.greet();
-        let file = unlinked_file("/dev/shm", (FRAMES + RING_BYTES as usize) as u64);
-        line.send(&[ACCEPT], &[file.try_clone().unwrap().into()]);
-        file.set_len(0).unwrap();
-        expect_refused(&line, "a file that can be truncated");
-        drop(line);
-        server.wait_for_connections(0);
-        oracle.check(&[]);
-        server.finish();
-    });
+        files += 1;
+        for bytes in [0, 4096, 1 << 30] {
+            let refused = file.set_len(bytes).expect_err("it is sealed");
+            assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied, "{refused}");
+        }
+    }
+    assert_eq!(files, 2, "the memory of both ends");
+    assert_eq!(server.state().violations, 0);
+    assert!(matches!(answer(&line, Duration::ZERO), Answer::Nothing), "the session goes on");
+    drop((line, offered));
+    // What can be truncated is refused, also when it is truncated at once.
+    let line = raw_line(&server.address, Mechanism::Shm);
+    line.greet();
+    let file = unlinked_file("/dev/shm", (FRAMES + RING_BYTES as usize) as u64);
+    line.send(&[ACCEPT], &[file.try_clone().unwrap().into()]);
+    file.set_len(0).unwrap();
+    expect_refused(&line, "a file that can be truncated");
+    drop(line);
+    server.wait_for_connections(0);
+    oracle.check(&[]);
+    server.finish();
 }
 
 /// A file without a name, of any length.
@@ -118,31 +116,29 @@ fn wrong_files() -> Vec<(&'static str, OwnedFd)> {
     ]
 }
 
-#[test]
+#[timed]
 fn r02_what_is_no_sealed_memory_is_refused_and_closed() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        server.warm_up(WARM_UP);
-        let mut good = GoodClient::start(&server.address, User::Same);
-        server.wait_for_connections(1);
-        let oracle = server.leak_oracle();
-        let mut slowest = Duration::ZERO;
-        let attack = || {
-            for (what, fd) in wrong_files() {
-                let line = raw_line(&server.address, Mechanism::Shm);
-                line.greet();
-                let sent = clock::now();
-                line.send(&[ACCEPT], &[fd]);
-                expect_refused(&line, what);
-                slowest = slowest.max(sent.elapsed());
-            }
-        };
-        let ((), latencies) = good.measure_while(attack);
-        println!("r02: refused within {slowest:?}; the good client meanwhile: {latencies:?}");
-        oracle.check(&[]);
-        good.finish();
-        server.finish();
-    });
+    let mut server = ServerProcess::start();
+    server.warm_up(WARM_UP);
+    let mut good = GoodClient::start(&server.address, User::Same);
+    server.wait_for_connections(1);
+    let oracle = server.leak_oracle();
+    let mut slowest = Duration::ZERO;
+    let attack = || {
+        for (what, fd) in wrong_files() {
+            let line = raw_line(&server.address, Mechanism::Shm);
+            line.greet();
+            let sent = clock::now();
+            line.send(&[ACCEPT], &[fd]);
+            expect_refused(&line, what);
+            slowest = slowest.max(sent.elapsed());
+        }
+    };
+    let ((), latencies) = good.measure_while(attack);
+    println!("r02: refused within {slowest:?}; the good client meanwhile: {latencies:?}");
+    oracle.check(&[]);
+    good.finish();
+    server.finish();
 }
 
 /// Opens a connection over `unix-stream` by hand. Returns also the socket of its messages.
@@ -176,182 +172,168 @@ fn virtual_peak_bytes(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-#[test]
+#[timed]
 fn r05_a_giant_length_ends_the_connection_and_takes_no_memory() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        server.warm_up(WARM_UP);
-        let limit = 4 << 20;
-        let greeting = hello(1, 1);
-        let length = u32::try_from(greeting.len()).unwrap();
-        let headers = [
-            ("2^31 bytes", fragment(1 << 31, 100)),
-            ("2^32 - 1 bytes", fragment(u32::MAX, 100)),
-            ("a byte above the limit", fragment(limit + 1, 100)),
-            ("a fragment longer than its message", fragment(10, 11)),
-            ("the longest fragment", fragment(10, LENGTH | LAST)),
-            ("reserved bits", fragment(10, 10 | 1 << 28)),
-        ];
-        let attack = |header: &[u8], what| {
-            let (_line, data) = open_stream(&server);
-            socket::send(&data, &[&fragment(length, length | LAST)[..], &greeting].concat())
-                .unwrap();
-            socket::send(&data, header).unwrap();
-            expect_hung_up(&data, what);
-        };
+    let mut server = ServerProcess::start();
+    server.warm_up(WARM_UP);
+    let limit = 4 << 20;
+    let greeting = hello(1, 1);
+    let length = u32::try_from(greeting.len()).unwrap();
+    let headers = [
+        ("2^31 bytes", fragment(1 << 31, 100)),
+        ("2^32 - 1 bytes", fragment(u32::MAX, 100)),
+        ("a byte above the limit", fragment(limit + 1, 100)),
+        ("a fragment longer than its message", fragment(10, 11)),
+        ("the longest fragment", fragment(10, LENGTH | LAST)),
+        ("reserved bits", fragment(10, 10 | 1 << 28)),
+    ];
+    let attack = |header: &[u8], what| {
+        let (_line, data) = open_stream(&server);
+        socket::send(&data, &[&fragment(length, length | LAST)[..], &greeting].concat()).unwrap();
+        socket::send(&data, header).unwrap();
+        expect_hung_up(&data, what);
+    };
+    headers.iter().for_each(|(what, header)| attack(header, what));
+    let oracle_pid = server.pid();
+    let before = (anonymous_bytes(oracle_pid), virtual_peak_bytes(oracle_pid));
+    for _ in 0..10 {
         headers.iter().for_each(|(what, header)| attack(header, what));
-        let oracle_pid = server.pid();
-        let before = (anonymous_bytes(oracle_pid), virtual_peak_bytes(oracle_pid));
-        for _ in 0..10 {
-            headers.iter().for_each(|(what, header)| attack(header, what));
-        }
-        // Announced messages of which one byte comes, from several clients at once.
-        let halves: Vec<_> = (0..8).map(|_| open_stream(&server)).collect();
-        for (_, data) in &halves {
-            socket::send(data, &[&fragment(length, length | LAST)[..], &greeting].concat())
-                .unwrap();
-            socket::send(data, &[&fragment(limit, 1)[..], &[7]].concat()).unwrap();
-        }
-        server.wait_for_connections(halves.len());
-        let after = (anonymous_bytes(oracle_pid), virtual_peak_bytes(oracle_pid));
-        let grown = (after.0.saturating_sub(before.0), after.1 - before.1);
-        println!(
-            "r05: memory grew by {} KiB, address space by {} MiB",
-            grown.0 >> 10,
-            grown.1 >> 20
-        );
-        assert!(grown.0 < u64::from(limit), "{grown:?}: by less than one announced message");
-        assert!(grown.1 < 1 << 30, "{grown:?}");
-        drop(halves);
-        server.wait_for_connections(0);
-        server.finish();
-    });
+    }
+    // Announced messages of which one byte comes, from several clients at once.
+    let halves: Vec<_> = (0..8).map(|_| open_stream(&server)).collect();
+    for (_, data) in &halves {
+        socket::send(data, &[&fragment(length, length | LAST)[..], &greeting].concat()).unwrap();
+        socket::send(data, &[&fragment(limit, 1)[..], &[7]].concat()).unwrap();
+    }
+    server.wait_for_connections(halves.len());
+    let after = (anonymous_bytes(oracle_pid), virtual_peak_bytes(oracle_pid));
+    let grown = (after.0.saturating_sub(before.0), after.1 - before.1);
+    println!("r05: memory grew by {} KiB, address space by {} MiB", grown.0 >> 10, grown.1 >> 20);
+    assert!(grown.0 < u64::from(limit), "{grown:?}: by less than one announced message");
+    assert!(grown.1 < 1 << 30, "{grown:?}");
+    drop(halves);
+    server.wait_for_connections(0);
+    server.finish();
 }
 
-#[test]
+#[timed]
 fn r14_surplus_and_missing_descriptors_are_refused_and_closed() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        server.warm_up(WARM_UP);
-        let mut good = GoodClient::start(&server.address, User::Same);
-        server.wait_for_connections(1);
-        let oracle = server.leak_oracle();
-        let fds = |count: usize| (0..count).map(|_| null()).collect::<Vec<_>>();
-        let attack = || {
-            for count in [0, 1, 3, 8, 9, 16, 32] {
+    let mut server = ServerProcess::start();
+    server.warm_up(WARM_UP);
+    let mut good = GoodClient::start(&server.address, User::Same);
+    server.wait_for_connections(1);
+    let oracle = server.leak_oracle();
+    let fds = |count: usize| (0..count).map(|_| null()).collect::<Vec<_>>();
+    let attack = || {
+        for count in [0, 1, 3, 8, 9, 16, 32] {
+            let line = raw_line(&server.address, Mechanism::Shm);
+            line.greet();
+            line.send(&[ACCEPT], &fds(count));
+            expect_refused(&line, &format!("{count} descriptors"));
+            // Before anything is known of the client.
+            if count > 0 {
                 let line = raw_line(&server.address, Mechanism::Shm);
+                line.send(&good_hello(Mechanism::Shm), &fds(count));
+                expect_refused(&line, &format!("{count} descriptors before a greeting"));
+            }
+            // On a message that has none.
+            if count > 0 {
+                let line = raw_line(&server.address, Mechanism::UnixStream);
                 line.greet();
                 line.send(&[ACCEPT], &fds(count));
-                expect_refused(&line, &format!("{count} descriptors"));
-                // Before anything is known of the client.
-                if count > 0 {
-                    let line = raw_line(&server.address, Mechanism::Shm);
-                    line.send(&good_hello(Mechanism::Shm), &fds(count));
-                    expect_refused(&line, &format!("{count} descriptors before a greeting"));
-                }
-                // On a message that has none.
-                if count > 0 {
-                    let line = raw_line(&server.address, Mechanism::UnixStream);
-                    line.greet();
-                    line.send(&[ACCEPT], &fds(count));
-                    expect_refused(&line, &format!("{count} descriptors for a socket"));
-                }
-            }
-        };
-        let ((), latencies) = good.measure_while(attack);
-        println!("r14: the good client meanwhile: {latencies:?}");
-        oracle.check(&[]);
-        good.finish();
-        server.finish();
-    });
-}
-
-#[test]
-fn r14_descriptors_that_a_full_server_loses_end_their_handshake_only() {
-    in_time(|| {
-        let mut server = ServerSetup::new("server").ulimit("-n 48").start();
-        server.warm_up(WARM_UP);
-        let mut good = GoodClient::start(&server.address, User::Same);
-        server.wait_for_connections(1);
-        let oracle = server.leak_oracle();
-        let attack = || {
-            let (mut kept, mut outcomes) = (Vec::new(), [0; 3]);
-            // One descriptor more each time, so that one handshake after the other finds the last.
-            for _ in 0..48 {
-                // The server may have found no descriptor for what it keeps, and have closed.
-                let line = raw_line(&server.address, Mechanism::Shm);
-                line.send_unless_closed(&good_hello(Mechanism::Shm), &[]);
-                let soon = Duration::from_millis(100);
-                let (mut offered, mut outcome) = (Vec::new(), answer(&line, soon));
-                if let Answer::Packet(bytes, fds) = &mut outcome
-                    && bytes[0] == OFFER
-                {
-                    offered.append(fds);
-                    line.send_unless_closed(&[ACCEPT], &[good_region().1]);
-                    outcome = answer(&line, soon);
-                }
-                match outcome {
-                    Answer::Packet(bytes, _) if bytes == [READY] => outcomes[0] += 1,
-                    Answer::Packet(..) | Answer::Closed => outcomes[1] += 1,
-                    Answer::Nothing => outcomes[2] += 1,
-                }
-                kept.push((line, offered));
-            }
-            outcomes
-        };
-        let ([ready, refused, waiting], latencies) = good.measure_while(attack);
-        println!("r14: {ready} ready, {refused} refused, {waiting} waited; good {latencies:?}");
-        assert!(refused + waiting > 0, "the limit of descriptors does not hold");
-        let options = CallOptions::new().deadline(Duration::from_secs(1));
-        wait_until("a place", || {
-            let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
-            echo.with(options.clone()).nothing(&()).is_ok()
-        });
-        server.wait_for_connections(1);
-        oracle.check(&[]);
-        good.finish();
-        server.finish();
-    });
-}
-
-#[test]
-fn r14_no_descriptor_of_a_server_survives_an_exec() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        let clients: Vec<_> = ["", "?via=unix-stream", "?via=unix-seqpacket"]
-            .map(|via| {
-                let echo = EchoCaller::new(&Client::new(), &server.via(via)).unwrap();
-                // Long, so that memory of its own is handed over for it.
-                let words = Words { data: vec![7; 100_000].into(), number: 0 };
-                assert_eq!(echo.say(&words).unwrap(), words);
-                echo
-            })
-            .into();
-        let (line, _offered, _memory) = open_shm(&server);
-        line.send(&[PASSED], &[null(), null()]);
-        server.wait_for_connections(4);
-        let mut checked = 0;
-        for entry in std::fs::read_dir(format!("/proc/{}/fdinfo", server.pid())).unwrap() {
-            let entry = entry.unwrap();
-            let number: u32 = entry.file_name().to_str().unwrap().parse().unwrap();
-            // What this process has inherited, its children have as well.
-            let targets = [server.pid(), std::process::id()]
-                .map(|pid| std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok());
-            if targets[0] == targets[1] {
-                continue;
-            }
-            let Ok(text) = std::fs::read_to_string(entry.path()) else { continue };
-            let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
-            let flags = u32::from_str_radix(flags.trim(), 8).unwrap();
-            if number > 2 {
-                assert!(flags & 0o2_000_000 != 0, "descriptor {number} would survive: {text}");
-                checked += 1;
+                expect_refused(&line, &format!("{count} descriptors for a socket"));
             }
         }
-        assert!(checked > 10, "{checked} descriptors");
-        drop((clients, line));
-        server.finish();
+    };
+    let ((), latencies) = good.measure_while(attack);
+    println!("r14: the good client meanwhile: {latencies:?}");
+    oracle.check(&[]);
+    good.finish();
+    server.finish();
+}
+
+#[timed]
+fn r14_descriptors_that_a_full_server_loses_end_their_handshake_only() {
+    let mut server = ServerSetup::new("server").ulimit("-n 48").start();
+    server.warm_up(WARM_UP);
+    let mut good = GoodClient::start(&server.address, User::Same);
+    server.wait_for_connections(1);
+    let oracle = server.leak_oracle();
+    let attack = || {
+        let (mut kept, mut outcomes) = (Vec::new(), [0; 3]);
+        // One descriptor more each time, so that one handshake after the other finds the last.
+        for _ in 0..48 {
+            // The server may have found no descriptor for what it keeps, and have closed.
+            let line = raw_line(&server.address, Mechanism::Shm);
+            line.send_unless_closed(&good_hello(Mechanism::Shm), &[]);
+            let soon = Duration::from_millis(100);
+            let (mut offered, mut outcome) = (Vec::new(), answer(&line, soon));
+            if let Answer::Packet(bytes, fds) = &mut outcome
+                && bytes[0] == OFFER
+            {
+                offered.append(fds);
+                line.send_unless_closed(&[ACCEPT], &[good_region().1]);
+                outcome = answer(&line, soon);
+            }
+            match outcome {
+                Answer::Packet(bytes, _) if bytes == [READY] => outcomes[0] += 1,
+                Answer::Packet(..) | Answer::Closed => outcomes[1] += 1,
+                Answer::Nothing => outcomes[2] += 1,
+            }
+            kept.push((line, offered));
+        }
+        outcomes
+    };
+    let ([ready, refused, waiting], latencies) = good.measure_while(attack);
+    println!("r14: {ready} ready, {refused} refused, {waiting} waited; good {latencies:?}");
+    assert!(refused + waiting > 0, "the limit of descriptors does not hold");
+    let options = CallOptions::new().deadline(Duration::from_secs(1));
+    wait_until("a place", || {
+        let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+        echo.with(options.clone()).nothing(&()).is_ok()
     });
+    server.wait_for_connections(1);
+    oracle.check(&[]);
+    good.finish();
+    server.finish();
+}
+
+#[timed]
+fn r14_no_descriptor_of_a_server_survives_an_exec() {
+    let mut server = ServerProcess::start();
+    let clients: Vec<_> = ["", "?via=unix-stream", "?via=unix-seqpacket"]
+        .map(|via| {
+            let echo = EchoCaller::new(&Client::new(), &server.via(via)).unwrap();
+            // Long, so that memory of its own is handed over for it.
+            let words = Words { data: vec![7; 100_000].into(), number: 0 };
+            assert_eq!(echo.say(&words).unwrap(), words);
+            echo
+        })
+        .into();
+    let (line, _offered, _memory) = open_shm(&server);
+    line.send(&[PASSED], &[null(), null()]);
+    server.wait_for_connections(4);
+    let mut checked = 0;
+    for entry in std::fs::read_dir(format!("/proc/{}/fdinfo", server.pid())).unwrap() {
+        let entry = entry.unwrap();
+        let number: u32 = entry.file_name().to_str().unwrap().parse().unwrap();
+        // What this process has inherited, its children have as well.
+        let targets = [server.pid(), std::process::id()]
+            .map(|pid| std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok());
+        if targets[0] == targets[1] {
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(entry.path()) else { continue };
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+        let flags = u32::from_str_radix(flags.trim(), 8).unwrap();
+        if number > 2 {
+            assert!(flags & 0o2_000_000 != 0, "descriptor {number} would survive: {text}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 10, "{checked} descriptors");
+    drop((clients, line));
+    server.finish();
 }
 
 /// Passes descriptors that are not read, over as many connections as it gets, until each says no.
@@ -384,34 +366,32 @@ fn queue_descriptors(address: &str) {
     wait_for_the_parent();
 }
 
-#[test]
+#[timed]
 fn r15_descriptors_that_are_not_read_are_the_senders_burden() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        server.warm_up(WARM_UP);
-        let mut good = GoodClient::start(&server.address, User::Same);
-        server.wait_for_connections(1);
-        let oracle = server.leak_oracle();
-        let mut command = command("r15-bomb", &server.address, "-n 64");
-        match User::another() {
-            Some(User::Uid(uid)) => drop(command.uid(uid).gid(uid)),
-            _ => println!("r15: not root, the sender is of the same user"),
-        }
-        let attack = || {
-            let mut bomb = Process::start_as("r15-bomb", command);
-            let text = bomb.hear("queued");
-            (bomb, text)
-        };
-        let ((mut bomb, text), latencies) = good.measure_while(attack);
-        let held = crate::support::Holdings::of(server.pid()).unwrap().descriptor_count();
-        let more = held.saturating_sub(oracle.holdings().descriptor_count());
-        println!("r15: queued {text}; the server holds {more} more; good {latencies:?}");
-        // What the user of the runtime may be passed, and those of the connection.
-        assert!(more <= 64 + 16 + 8, "{more} descriptors");
-        bomb.kill();
-        server.wait_for_connections(1);
-        oracle.check(&[bomb.pid()]);
-        good.finish();
-        server.finish();
-    });
+    let mut server = ServerProcess::start();
+    server.warm_up(WARM_UP);
+    let mut good = GoodClient::start(&server.address, User::Same);
+    server.wait_for_connections(1);
+    let oracle = server.leak_oracle();
+    let mut command = command("r15-bomb", &server.address, "-n 64");
+    match User::another() {
+        Some(User::Uid(uid)) => drop(command.uid(uid).gid(uid)),
+        _ => println!("r15: not root, the sender is of the same user"),
+    }
+    let attack = || {
+        let mut bomb = Process::start_as("r15-bomb", command);
+        let text = bomb.hear("queued");
+        (bomb, text)
+    };
+    let ((mut bomb, text), latencies) = good.measure_while(attack);
+    let held = crate::support::Holdings::of(server.pid()).unwrap().descriptor_count();
+    let more = held.saturating_sub(oracle.holdings().descriptor_count());
+    println!("r15: queued {text}; the server holds {more} more; good {latencies:?}");
+    // What the user of the runtime may be passed, and those of the connection.
+    assert!(more <= 64 + 16 + 8, "{more} descriptors");
+    bomb.kill();
+    server.wait_for_connections(1);
+    oracle.check(&[bomb.pid()]);
+    good.finish();
+    server.finish();
 }

@@ -16,7 +16,7 @@ use nearcall::{CallOptions, Client, Code, Context, Limits, Status};
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Words};
 use crate::support::server::{ServerSetup, serve};
 use crate::support::{
-    GoodClient, PATIENCE, Role, ServerProcess, Service, User, in_time, skip, wait_until,
+    GoodClient, PATIENCE, Role, ServerProcess, Service, User, skip, timed, wait_until,
 };
 
 pub(crate) const ROLES: &[Role] = &[("misbehaving", misbehave)];
@@ -77,31 +77,29 @@ fn act(server: &ServerProcess, act: &str) -> (Result<Words, Status>, Result<(), 
     (outcome, caller("").unwrap().with(options.clone()).nothing(&()))
 }
 
-#[test]
+#[timed]
 fn r26_a_method_that_misbehaves_ends_its_call_or_its_process_and_nothing_else() {
-    in_time(|| {
-        let other = ServerProcess::start();
-        let mut good = GoodClient::start(&other.address, User::Same);
+    let other = ServerProcess::start();
+    let mut good = GoodClient::start(&other.address, User::Same);
+    let mut server = ServerSetup::new("misbehaving").ulimit("-c 0").start();
+    assert!(act(&server, "returns").0.is_ok());
+    let (outcome, next) = act(&server, "panics");
+    assert_eq!(outcome.unwrap_err().code(), Code::Unknown);
+    next.unwrap();
+    let (outcome, next) = act(&server, "runs in a circle");
+    assert_eq!(outcome.unwrap_err().code(), Code::DeadlineExceeded);
+    assert_eq!(next.unwrap_err().code(), Code::DeadlineExceeded);
+    server.kill();
+    for ends in ["calls itself without end", "aborts", "exits"] {
         let mut server = ServerSetup::new("misbehaving").ulimit("-c 0").start();
-        assert!(act(&server, "returns").0.is_ok());
-        let (outcome, next) = act(&server, "panics");
-        assert_eq!(outcome.unwrap_err().code(), Code::Unknown);
-        next.unwrap();
-        let (outcome, next) = act(&server, "runs in a circle");
-        assert_eq!(outcome.unwrap_err().code(), Code::DeadlineExceeded);
-        assert_eq!(next.unwrap_err().code(), Code::DeadlineExceeded);
+        let (outcome, next) = act(&server, ends);
+        assert_eq!(outcome.unwrap_err().code(), Code::Unavailable, "{ends}");
+        assert_eq!(next.unwrap_err().code(), Code::Unavailable, "{ends}");
         server.kill();
-        for ends in ["calls itself without end", "aborts", "exits"] {
-            let mut server = ServerSetup::new("misbehaving").ulimit("-c 0").start();
-            let (outcome, next) = act(&server, ends);
-            assert_eq!(outcome.unwrap_err().code(), Code::Unavailable, "{ends}");
-            assert_eq!(next.unwrap_err().code(), Code::Unavailable, "{ends}");
-            server.kill();
-        }
-        assert!(good.measure(Duration::from_millis(20)).calls > 0);
-        good.finish();
-        other.finish();
-    });
+    }
+    assert!(good.measure(Duration::from_millis(20)).calls > 0);
+    good.finish();
+    other.finish();
 }
 
 /// Has looks of a process at the kernel fail, four of each thread that runs no code of channels.
@@ -122,41 +120,39 @@ fn fail_looks(server: &ServerProcess) -> std::io::Result<Child> {
     command.spawn()
 }
 
-#[test]
+#[timed]
 fn r18_a_loop_survives_looks_at_the_kernel_that_fail() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        let mut strace = match fail_looks(&server) {
-            Ok(strace) => strace,
-            Err(error) => return skip("looks at the kernel that fail", &error.to_string()),
-        };
-        let (failed, attached) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let output = BufReader::new(strace.stderr.take().unwrap());
-        let (count, is_attached) = (Arc::clone(&failed), Arc::clone(&attached));
-        let reader = std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                count.fetch_add(usize::from(line.contains("INJECTED")), Ordering::Relaxed);
-                is_attached.fetch_or(line.contains("attached"), Ordering::Relaxed);
-            }
-        });
-        let ended = |strace: &mut Child| strace.try_wait().unwrap().is_some();
-        wait_until("strace", || attached.load(Ordering::Relaxed) || ended(&mut strace));
-        if !attached.load(Ordering::Relaxed) {
-            return skip("looks at the kernel that fail", "strace may not attach here");
+    let mut server = ServerProcess::start();
+    let mut strace = match fail_looks(&server) {
+        Ok(strace) => strace,
+        Err(error) => return skip("looks at the kernel that fail", &error.to_string()),
+    };
+    let (failed, attached) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let output = BufReader::new(strace.stderr.take().unwrap());
+    let (count, is_attached) = (Arc::clone(&failed), Arc::clone(&attached));
+    let reader = std::thread::spawn(move || {
+        for line in output.lines().map_while(Result::ok) {
+            count.fetch_add(usize::from(line.contains("INJECTED")), Ordering::Relaxed);
+            is_attached.fetch_or(line.contains("attached"), Ordering::Relaxed);
         }
-        let options = CallOptions::new().deadline(PATIENCE);
-        let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
-        wait_until("failures", || {
-            echo.with(options.clone()).nothing(&()).unwrap();
-            assert_eq!(server.state().connections, 1);
-            failed.load(Ordering::Relaxed) >= 4
-        });
-        echo.with(options.clone()).nothing(&()).unwrap();
-        strace.kill().unwrap();
-        strace.wait().unwrap();
-        reader.join().unwrap();
-        echo.with(options.clone()).nothing(&()).unwrap();
-        drop(echo);
-        server.finish();
     });
+    let ended = |strace: &mut Child| strace.try_wait().unwrap().is_some();
+    wait_until("strace", || attached.load(Ordering::Relaxed) || ended(&mut strace));
+    if !attached.load(Ordering::Relaxed) {
+        return skip("looks at the kernel that fail", "strace may not attach here");
+    }
+    let options = CallOptions::new().deadline(PATIENCE);
+    let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+    wait_until("failures", || {
+        echo.with(options.clone()).nothing(&()).unwrap();
+        assert_eq!(server.state().connections, 1);
+        failed.load(Ordering::Relaxed) >= 4
+    });
+    echo.with(options.clone()).nothing(&()).unwrap();
+    strace.kill().unwrap();
+    strace.wait().unwrap();
+    reader.join().unwrap();
+    echo.with(options.clone()).nothing(&()).unwrap();
+    drop(echo);
+    server.finish();
 }

@@ -17,7 +17,7 @@ use nearcall_testkit::directory::Directory;
 
 use crate::served::{LoopThread, Served};
 use crate::support::child::{Process, command, report};
-use crate::support::{PATIENCE, Role, User, in_time, skip, unique_address};
+use crate::support::{PATIENCE, Role, User, skip, timed, unique_address};
 
 pub(crate) const ROLES: &[Role] = &[("hunter", hunt)];
 
@@ -86,88 +86,79 @@ fn log_of(mut hunter: Process, addresses: &[String]) -> String {
     lines
 }
 
-#[test]
+#[timed]
 fn a_client_that_can_watch_no_directory_asks_again_and_reports_it_once() {
-    in_time(|| {
-        for (file, limit) in [
-            ("max_inotify_instances", "max_user_instances"),
-            ("max_inotify_watches", "max_user_watches"),
-        ] {
-            let place = Directory::with_mode(0o700);
-            let addresses = ["one", "two", "three"].map(|name| place.address(name));
-            let setup = format!("echo 0 > /proc/sys/user/{file}");
-            let flags = ["--user", "--map-root-user"];
-            let started =
-                namespaces::start("hunts", &flags, &setup, "hunter", &addresses.join(","));
-            let Some(hunter) = started else { return };
-            let log = log_of(hunter, &addresses);
-            assert!(log.starts_with("1 ") && log.contains(limit), "{log}");
-            assert!(log.contains(&addresses[0]), "{log}");
-        }
-    });
+    for (file, limit) in [
+        ("max_inotify_instances", "max_user_instances"),
+        ("max_inotify_watches", "max_user_watches"),
+    ] {
+        let place = Directory::with_mode(0o700);
+        let addresses = ["one", "two", "three"].map(|name| place.address(name));
+        let setup = format!("echo 0 > /proc/sys/user/{file}");
+        let flags = ["--user", "--map-root-user"];
+        let started = namespaces::start("hunts", &flags, &setup, "hunter", &addresses.join(","));
+        let Some(hunter) = started else { return };
+        let log = log_of(hunter, &addresses);
+        assert!(log.starts_with("1 ") && log.contains(limit), "{log}");
+        assert!(log.contains(&addresses[0]), "{log}");
+    }
 }
 
-#[test]
+#[timed]
 fn only_where_there_is_no_directory_to_watch_that_is_reported() {
-    in_time(|| {
-        let place = Directory::with_mode(0o700);
-        let addresses = ["one", "two"].map(|name| place.address(name));
-        let hunter = Process::start("hunter", &addresses.join(","));
-        assert_eq!(log_of(hunter, &addresses), "0");
-        let addresses = [unique_address(), unique_address()];
-        let log = log_of(Process::start("hunter", &addresses.join(",")), &addresses);
-        assert!(log.starts_with("1 ") && log.contains(&addresses[0]), "{log}");
-        assert!(log.contains("socket without a file"), "{log}");
-    });
+    let place = Directory::with_mode(0o700);
+    let addresses = ["one", "two"].map(|name| place.address(name));
+    let hunter = Process::start("hunter", &addresses.join(","));
+    assert_eq!(log_of(hunter, &addresses), "0");
+    let addresses = [unique_address(), unique_address()];
+    let log = log_of(Process::start("hunter", &addresses.join(",")), &addresses);
+    assert!(log.starts_with("1 ") && log.contains(&addresses[0]), "{log}");
+    assert!(log.contains("socket without a file"), "{log}");
 }
 
-#[test]
+#[timed]
 fn a_directory_that_may_not_be_read_is_asked_in_again() {
-    in_time(|| {
-        let Some(User::Uid(uid)) = User::another() else {
-            return skip("hunts in a directory of another user", "only root can become one");
-        };
-        let place = Directory::with_mode(0o700);
-        fs::set_permissions(&place.0, Permissions::from_mode(0o711)).unwrap();
-        let address = place.address("one");
-        let mut command = command("hunter", &address, "");
-        command.uid(uid);
-        let mut hunter = Process::start_as("hunter", command);
-        hunter.hear("hunting");
-        let mode = ListenOptions::new().socket_mode(0o666);
-        let (_thread, ()) = LoopThread::serve(Limits::default(), move |_, server| {
-            server.listen_with(&address, &mode).unwrap();
-        });
-        assert_eq!(hunter.hear("found"), "Ok(())");
-        let log = hunter.hear("lines");
-        assert!(log.starts_with("1 ") && log.contains("cannot watch"), "{log}");
-        hunter.finish();
+    let Some(User::Uid(uid)) = User::another() else {
+        return skip("hunts in a directory of another user", "only root can become one");
+    };
+    let place = Directory::with_mode(0o700);
+    fs::set_permissions(&place.0, Permissions::from_mode(0o711)).unwrap();
+    let address = place.address("one");
+    let mut command = command("hunter", &address, "");
+    command.uid(uid);
+    let mut hunter = Process::start_as("hunter", command);
+    hunter.hear("hunting");
+    let mode = ListenOptions::new().socket_mode(0o666);
+    let (_thread, ()) = LoopThread::serve(Limits::default(), move |_, server| {
+        server.listen_with(&address, &mode).unwrap();
     });
+    assert_eq!(hunter.hear("found"), "Ok(())");
+    let log = hunter.hear("lines");
+    assert!(log.starts_with("1 ") && log.contains("cannot watch"), "{log}");
+    hunter.finish();
 }
 
-#[test]
+#[timed]
 fn a_client_makes_the_runtime_directory_that_it_waits_in() {
-    in_time(|| {
-        let place = Directory::with_mode(0o700);
-        for (runtime, is_made) in [("runtime", true), ("missing/runtime", false)] {
-            let runtime = place.0.join(runtime);
-            let start = |role| {
-                let mut command = command(role, "thermostat", "");
-                command.env("NEARCALL_RUNTIME_DIR", &runtime);
-                Process::start_as(role, command)
-            };
-            let mut hunter = start("hunter");
-            hunter.hear("hunting");
-            assert_eq!(runtime.exists(), is_made);
-            if !is_made {
-                fs::create_dir(runtime.parent().unwrap()).unwrap();
-            }
-            let mut server = start("server");
-            assert_eq!(hunter.hear("found"), "Ok(())");
-            let lines = hunter.hear("lines");
-            assert!(lines.starts_with(if is_made { "0" } else { "1" }), "{lines}");
-            hunter.finish();
-            server.kill();
+    let place = Directory::with_mode(0o700);
+    for (runtime, is_made) in [("runtime", true), ("missing/runtime", false)] {
+        let runtime = place.0.join(runtime);
+        let start = |role| {
+            let mut command = command(role, "thermostat", "");
+            command.env("NEARCALL_RUNTIME_DIR", &runtime);
+            Process::start_as(role, command)
+        };
+        let mut hunter = start("hunter");
+        hunter.hear("hunting");
+        assert_eq!(runtime.exists(), is_made);
+        if !is_made {
+            fs::create_dir(runtime.parent().unwrap()).unwrap();
         }
-    });
+        let mut server = start("server");
+        assert_eq!(hunter.hear("found"), "Ok(())");
+        let lines = hunter.hear("lines");
+        assert!(lines.starts_with(if is_made { "0" } else { "1" }), "{lines}");
+        hunter.finish();
+        server.kill();
+    }
 }

@@ -8,7 +8,7 @@ use nearcall_channel::Deadline;
 
 use crate::support::child::{Process, report, wait_for_the_parent};
 use crate::support::hostile::greeted;
-use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, in_time};
+use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, timed};
 
 pub(crate) const ROLES: &[Role] = &[("r19", claim_and_wait)];
 
@@ -33,38 +33,36 @@ fn claim_and_wait(address: &str) {
     wait_for_the_parent();
 }
 
-#[test]
+#[timed]
 fn r19_a_peer_that_ends_between_claim_and_publish_holds_up_no_other() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        let vias: Vec<_> = offered().map(|it| format!("?via={it}")).collect();
-        assert!(!vias.is_empty());
-        server.warm_up(&vias.iter().map(String::as_str).collect::<Vec<_>>());
-        let oracle = server.leak_oracle();
-        let mut good = GoodClient::start(&server.address, User::Same);
-        let mut peers = Vec::new();
-        for mechanism in offered() {
-            for bytes in [SMALL, LARGE] {
-                let words = format!("{} {mechanism} {bytes}", server.address);
-                let mut peer = Process::start("r19", &words);
-                peer.hear("claimed");
-                // The loop runs, and so does every other client.
-                assert!(server.state().connections > 1, "{mechanism}");
-                let (_, calls) = good.measure_while(|| server.state());
-                assert!(calls.calls > 0 && calls.max < PATIENCE, "{mechanism}: {calls:?}");
-                peers.push(peer);
-            }
+    let mut server = ServerProcess::start();
+    let vias: Vec<_> = offered().map(|it| format!("?via={it}")).collect();
+    assert!(!vias.is_empty());
+    server.warm_up(&vias.iter().map(String::as_str).collect::<Vec<_>>());
+    let oracle = server.leak_oracle();
+    let mut good = GoodClient::start(&server.address, User::Same);
+    let mut peers = Vec::new();
+    for mechanism in offered() {
+        for bytes in [SMALL, LARGE] {
+            let words = format!("{} {mechanism} {bytes}", server.address);
+            let mut peer = Process::start("r19", &words);
+            peer.hear("claimed");
+            // The loop runs, and so does every other client.
+            assert!(server.state().connections > 1, "{mechanism}");
+            let (_, calls) = good.measure_while(|| server.state());
+            assert!(calls.calls > 0 && calls.max < PATIENCE, "{mechanism}: {calls:?}");
+            peers.push(peer);
         }
-        for peer in &mut peers {
-            peer.kill();
-        }
-        server.wait_for_connections(1);
-        let pids: Vec<_> = peers.iter().map(Process::pid).collect();
-        good.finish();
-        server.wait_for_connections(0);
-        oracle.check(&pids);
-        server.finish();
-    });
+    }
+    for peer in &mut peers {
+        peer.kill();
+    }
+    server.wait_for_connections(1);
+    let pids: Vec<_> = peers.iter().map(Process::pid).collect();
+    good.finish();
+    server.wait_for_connections(0);
+    oracle.check(&pids);
+    server.finish();
 }
 
 /// What has locks in shared memory, or ends that can block each other, is not offered to everybody.

@@ -42,6 +42,8 @@ mod time_namespaces;
 use nearcall_testkit::support as served;
 use nearcall_testkit::{echo, observed, raw_frames, sizes, streams, stress};
 
+use self::support::in_time;
+
 /// Only `failing_syscalls.rs` has an allocation fail.
 #[global_allocator]
 static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =

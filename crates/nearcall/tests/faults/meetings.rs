@@ -21,7 +21,7 @@ use nearcall_os::socket::{
 use crate::namespaces;
 use crate::support::child::{Process, command, report, wait_for_the_parent};
 use crate::support::server::{ServerSetup, serve_with};
-use crate::support::{PATIENCE, Role, User, in_time, skip, wait_until, within};
+use crate::support::{PATIENCE, Role, User, skip, timed, wait_until, within};
 
 pub(crate) const ROLES: &[Role] = &[
     ("moving-server", |address| serve_with(address, &ListenOptions::new(), moving(), |_, _| {})),
@@ -121,44 +121,40 @@ fn call_until_moved(client: &Client, at: &str) -> Mechanism {
     client.connections()[0].mechanism
 }
 
-#[test]
+#[timed]
 fn a_client_of_another_user_moves_and_leaves_nothing() {
-    in_time(|| {
-        let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
-        let address = server.via("");
-        // What a process keeps of the first: threads that watch.
-        assert_eq!(call_until_moved(&Client::new(), &address), Mechanism::Shm);
-        server.wait_for_connections(0);
-        let oracle = server.leak_oracle();
-        for user in [Some(User::Same), User::another()].into_iter().flatten() {
-            let mut client = command("moving-client", &address, "");
-            if let User::Uid(uid) = user {
-                client.uid(uid).gid(uid);
-            }
-            let mut client = Process::start_as("moving-client", client);
-            assert_eq!(client.hear("moved"), "shm", "{user:?}");
-            client.kill();
-            server.wait_for_connections(0);
-            oracle.check(&[]);
+    let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
+    let address = server.via("");
+    // What a process keeps of the first: threads that watch.
+    assert_eq!(call_until_moved(&Client::new(), &address), Mechanism::Shm);
+    server.wait_for_connections(0);
+    let oracle = server.leak_oracle();
+    for user in [Some(User::Same), User::another()].into_iter().flatten() {
+        let mut client = command("moving-client", &address, "");
+        if let User::Uid(uid) = user {
+            client.uid(uid).gid(uid);
         }
-        assert_eq!(server.state().refusals, 0);
-        server.finish();
-    });
-}
-
-#[test]
-fn a_client_without_a_descriptor_for_a_meeting_goes_on_and_says_why() {
-    in_time(|| {
-        let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
-        let command = command("client-without-descriptors", &server.via(""), "-n 64");
-        let mut client = Process::start_as("client-without-descriptors", command);
-        let why = client.hear("stayed");
-        assert!(why.contains("Too many open files"), "{why}");
-        assert_eq!(client.hear("moved"), "shm");
+        let mut client = Process::start_as("moving-client", client);
+        assert_eq!(client.hear("moved"), "shm", "{user:?}");
         client.kill();
         server.wait_for_connections(0);
-        server.finish();
-    });
+        oracle.check(&[]);
+    }
+    assert_eq!(server.state().refusals, 0);
+    server.finish();
+}
+
+#[timed]
+fn a_client_without_a_descriptor_for_a_meeting_goes_on_and_says_why() {
+    let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
+    let command = command("client-without-descriptors", &server.via(""), "-n 64");
+    let mut client = Process::start_as("client-without-descriptors", command);
+    let why = client.hear("stayed");
+    assert!(why.contains("Too many open files"), "{why}");
+    assert_eq!(client.hear("moved"), "shm");
+    client.kill();
+    server.wait_for_connections(0);
+    server.finish();
 }
 
 #[test]
@@ -187,40 +183,36 @@ fn r12_a_crowd_at_the_meeting_keeps_no_client_on_tcp() {
 }
 
 /// A client takes a step with each of its first calls.
-#[test]
+#[timed]
 fn a_client_killed_on_its_way_leaves_nothing() {
-    in_time(|| {
-        let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
-        let address = server.via("");
-        assert_eq!(call_until_moved(&Client::new(), &address), Mechanism::Shm);
+    let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
+    let address = server.via("");
+    assert_eq!(call_until_moved(&Client::new(), &address), Mechanism::Shm);
+    server.wait_for_connections(0);
+    let oracle = server.leak_oracle();
+    for calls in 1..8 {
+        let mut client = Process::start("client-on-its-way", &format!("{address} {calls}"));
+        client.hear("called");
+        client.kill();
         server.wait_for_connections(0);
-        let oracle = server.leak_oracle();
-        for calls in 1..8 {
-            let mut client = Process::start("client-on-its-way", &format!("{address} {calls}"));
-            client.hear("called");
-            client.kill();
-            server.wait_for_connections(0);
-            oracle.check(&[]);
-        }
-        server.finish();
-    });
+        oracle.check(&[]);
+    }
+    server.finish();
 }
 
-#[test]
+#[timed]
 fn a_server_killed_on_the_way_ends_the_calls_of_its_client() {
-    in_time(|| {
-        for calls in 1..8 {
-            let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
-            let options = CallOptions::new().deadline(PATIENCE);
-            let service = ServerCaller::new(&Client::new(), &server.via("")).unwrap();
-            for _ in 0..calls {
-                service.with(options.clone()).health(&HealthRequest::default()).unwrap();
-            }
-            server.kill();
-            let lost = service.with(options.clone()).health(&HealthRequest::default()).unwrap_err();
-            assert_eq!(lost.code(), Code::Unavailable, "after {calls} calls: {lost}");
+    for calls in 1..8 {
+        let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
+        let options = CallOptions::new().deadline(PATIENCE);
+        let service = ServerCaller::new(&Client::new(), &server.via("")).unwrap();
+        for _ in 0..calls {
+            service.with(options.clone()).health(&HealthRequest::default()).unwrap();
         }
-    });
+        server.kill();
+        let lost = service.with(options.clone()).health(&HealthRequest::default()).unwrap_err();
+        assert_eq!(lost.code(), Code::Unavailable, "after {calls} calls: {lost}");
+    }
 }
 
 /// A stream that two threads use.
@@ -302,30 +294,28 @@ fn be_elsewhere(path: &str) {
     wait_for_the_parent();
 }
 
-#[test]
+#[timed]
 fn a_client_elsewhere_stays_on_tcp() {
-    in_time(|| {
-        let test = "a_client_elsewhere_stays_on_tcp";
-        let server = Server::builder().limits(moving()).listen("tcp://127.0.0.1:0");
-        let server = server.start().unwrap();
-        let path = std::env::temp_dir().join(format!("nearcall-relay-{:016x}", fastrand::u64(..)));
-        relay_to_the_server(&path, &server);
-        let path_text = path.to_str().unwrap();
-        // In one namespace a relay changes nothing: both ends can meet.
-        let at = relay_to_the_socket(path_text);
-        assert_eq!(call_until_moved(&Client::new(), &at), Mechanism::Shm);
-        let (flags, setup) = (["-n"], "ip link set lo up");
-        match namespaces::start(test, &flags, setup, "client-elsewhere", path_text) {
-            Some(mut client) => {
-                client.hear("done");
-                let connections = server.connections();
-                assert!(connections.iter().all(|it| it.mechanism == Mechanism::Tcp));
-                client.kill();
-            }
-            None => skip(test, "there is no other network namespace"),
+    let test = "a_client_elsewhere_stays_on_tcp";
+    let server = Server::builder().limits(moving()).listen("tcp://127.0.0.1:0");
+    let server = server.start().unwrap();
+    let path = std::env::temp_dir().join(format!("nearcall-relay-{:016x}", fastrand::u64(..)));
+    relay_to_the_server(&path, &server);
+    let path_text = path.to_str().unwrap();
+    // In one namespace a relay changes nothing: both ends can meet.
+    let at = relay_to_the_socket(path_text);
+    assert_eq!(call_until_moved(&Client::new(), &at), Mechanism::Shm);
+    let (flags, setup) = (["-n"], "ip link set lo up");
+    match namespaces::start(test, &flags, setup, "client-elsewhere", path_text) {
+        Some(mut client) => {
+            client.hear("done");
+            let connections = server.connections();
+            assert!(connections.iter().all(|it| it.mechanism == Mechanism::Tcp));
+            client.kill();
         }
-        std::fs::remove_file(&path).unwrap();
-        wait_until("the connections", || server.connections().is_empty());
-        assert!(server.refusals().is_empty(), "{:?}", server.refusals());
-    });
+        None => skip(test, "there is no other network namespace"),
+    }
+    std::fs::remove_file(&path).unwrap();
+    wait_until("the connections", || server.connections().is_empty());
+    assert!(server.refusals().is_empty(), "{:?}", server.refusals());
 }

@@ -22,7 +22,7 @@ use nearcall_testkit::directory::Directory;
 use crate::runtime_directory::outcome_in;
 use crate::served::LoopThread;
 use crate::support::child::{Process, command, report};
-use crate::support::{PATIENCE, Role, Service, User, in_time, skip, unique_address};
+use crate::support::{PATIENCE, Role, Service, User, skip, timed, unique_address};
 
 pub(crate) const ROLES: &[Role] = &[
     ("lister", list),
@@ -113,105 +113,97 @@ fn serve(directory: &Path, name: &str, parameters: &str, instances: &[&str]) -> 
     thread
 }
 
-#[test]
+#[timed]
 fn r24_servers_are_listed_and_found_by_name() {
-    in_time(|| {
-        let place = Directory::with_mode(0o700);
-        let directory = place.directory("runtime");
-        // Nothing has listened yet.
-        assert_eq!(outcome_in(&place.0.join("absent"), "lister", ""), "[]");
-        assert_eq!(outcome_in(&directory, "lister", ""), "[]");
-        let _rooms = serve(&directory, "rooms", "", &["kitchen", "attic"]);
-        let _plain = serve(&directory, "plain", "?allow=shm,cma", &[""]);
-        // One of the mechanisms that a server may offer alone, and not the one that is tried first.
-        let _other = serve(&directory, "other", "?allow=pipe", &[]);
-        fs::write(directory.join("notes"), "no socket").unwrap();
-        let client = Client::new();
-        let at = format!("unix:{}/plain", directory.display());
-        ServerCaller::new(&client, &at).unwrap().describe(&DescribeRequest::default()).unwrap();
-        let (pid, echo) = (Some(process::pid()), "echo.v1.Echo");
-        let expected = [
-            format!("other: process {pid:?} has  over "),
-            format!("plain: process {pid:?} has {echo} Serving over shm"),
-            format!(
-                "rooms: process {pid:?} has {echo}@attic NotServing, {echo}@kitchen Serving over "
-            ),
-        ];
-        assert_eq!(outcome_in(&directory, "lister", ""), format!("[{}]", expected.join("; ")));
-        let found = outcome_in(&directory, "finder", echo);
-        let any = ["plain", "rooms#kitchen"].map(|any| {
-            format!("any {any}; kitchen rooms#kitchen; all plain rooms#attic rooms#kitchen")
-        });
-        assert!(any.contains(&found), "{found}");
-        let found = outcome_in(&directory, "finder", "echo.v1.Other");
-        assert!(found.starts_with("any UNAVAILABLE: no server of this user"), "{found}");
-        assert!(found.ends_with("all"), "{found}");
+    let place = Directory::with_mode(0o700);
+    let directory = place.directory("runtime");
+    // Nothing has listened yet.
+    assert_eq!(outcome_in(&place.0.join("absent"), "lister", ""), "[]");
+    assert_eq!(outcome_in(&directory, "lister", ""), "[]");
+    let _rooms = serve(&directory, "rooms", "", &["kitchen", "attic"]);
+    let _plain = serve(&directory, "plain", "?allow=shm,cma", &[""]);
+    // One of the mechanisms that a server may offer alone, and not the one that is tried first.
+    let _other = serve(&directory, "other", "?allow=pipe", &[]);
+    fs::write(directory.join("notes"), "no socket").unwrap();
+    let client = Client::new();
+    let at = format!("unix:{}/plain", directory.display());
+    ServerCaller::new(&client, &at).unwrap().describe(&DescribeRequest::default()).unwrap();
+    let (pid, echo) = (Some(process::pid()), "echo.v1.Echo");
+    let expected = [
+        format!("other: process {pid:?} has  over "),
+        format!("plain: process {pid:?} has {echo} Serving over shm"),
+        format!("rooms: process {pid:?} has {echo}@attic NotServing, {echo}@kitchen Serving over "),
+    ];
+    assert_eq!(outcome_in(&directory, "lister", ""), format!("[{}]", expected.join("; ")));
+    let found = outcome_in(&directory, "finder", echo);
+    let any = ["plain", "rooms#kitchen"].map(|any| {
+        format!("any {any}; kitchen rooms#kitchen; all plain rooms#attic rooms#kitchen")
     });
+    assert!(any.contains(&found), "{found}");
+    let found = outcome_in(&directory, "finder", "echo.v1.Other");
+    assert!(found.starts_with("any UNAVAILABLE: no server of this user"), "{found}");
+    assert!(found.ends_with("all"), "{found}");
 }
 
-#[test]
+#[timed]
 fn r24_a_name_without_a_server_of_this_user_that_answers_is_listed_with_the_reason() {
-    in_time(|| {
-        let place = Directory::with_mode(0o1777);
-        let directory = place.directory("runtime");
-        drop(unix_listen(UnixAddress::Path(&directory.join("killed")), 1).unwrap());
-        let deaf = format!("unix:{}/deaf", directory.display());
-        let _deaf = Listener::bind(&deaf.parse().unwrap()).unwrap();
-        let own = outcome_in(&directory, "lister", "hasty");
-        let (deaf, killed) = own.split_once("; ").unwrap();
-        assert!(deaf.starts_with("[deaf: the server does not answer: "), "{own}");
-        assert_eq!(killed, "killed: stale]");
-        let found = outcome_in(&directory, "hasty-finder", "echo.v1.Echo");
-        assert!(found.contains("no answer from deaf, killed"), "{found}");
-        let Some(User::Uid(uid)) = User::another() else {
-            return skip("r24 with a name of another user", "only root can become another user");
-        };
-        let squat = place.0.join("squat");
-        let mut squatter = command("squatter", &format!("unix:{}", squat.display()), "");
-        squatter.uid(uid).gid(uid);
-        let mut squatter = Process::start_as("squatter", squatter);
-        squatter.hear("listens");
-        fs::rename(squat, directory.join("taken")).unwrap();
-        let listed = outcome_in(&directory, "lister", "hasty");
-        assert!(listed.ends_with("killed: stale; taken: of user 65533]"), "{listed}");
-        // A server of this user learns that it cannot have the name, a client whose it is.
-        let outcome = outcome_in(&directory, "listener", "taken");
-        assert!(outcome.contains("in use by another server"), "{outcome}");
-        let outcome = outcome_in(&directory, "visitor", "taken?user=0");
-        assert!(outcome.contains("one of user 65533"), "{outcome}");
-        squatter.kill();
-    });
+    let place = Directory::with_mode(0o1777);
+    let directory = place.directory("runtime");
+    drop(unix_listen(UnixAddress::Path(&directory.join("killed")), 1).unwrap());
+    let deaf = format!("unix:{}/deaf", directory.display());
+    let _deaf = Listener::bind(&deaf.parse().unwrap()).unwrap();
+    let own = outcome_in(&directory, "lister", "hasty");
+    let (deaf, killed) = own.split_once("; ").unwrap();
+    assert!(deaf.starts_with("[deaf: the server does not answer: "), "{own}");
+    assert_eq!(killed, "killed: stale]");
+    let found = outcome_in(&directory, "hasty-finder", "echo.v1.Echo");
+    assert!(found.contains("no answer from deaf, killed"), "{found}");
+    let Some(User::Uid(uid)) = User::another() else {
+        return skip("r24 with a name of another user", "only root can become another user");
+    };
+    let squat = place.0.join("squat");
+    let mut squatter = command("squatter", &format!("unix:{}", squat.display()), "");
+    squatter.uid(uid).gid(uid);
+    let mut squatter = Process::start_as("squatter", squatter);
+    squatter.hear("listens");
+    fs::rename(squat, directory.join("taken")).unwrap();
+    let listed = outcome_in(&directory, "lister", "hasty");
+    assert!(listed.ends_with("killed: stale; taken: of user 65533]"), "{listed}");
+    // A server of this user learns that it cannot have the name, a client whose it is.
+    let outcome = outcome_in(&directory, "listener", "taken");
+    assert!(outcome.contains("in use by another server"), "{outcome}");
+    let outcome = outcome_in(&directory, "visitor", "taken?user=0");
+    assert!(outcome.contains("one of user 65533"), "{outcome}");
+    squatter.kill();
 }
 
-#[test]
+#[timed]
 fn r23_what_concerns_other_users_is_refused_to_a_user_that_is_not_the_servers() {
-    in_time(|| {
-        let Some(User::Uid(uid)) = User::another() else {
-            return skip("r23 of the built-in service", "only root can become another user");
-        };
-        let server = Server::builder().listen(&unique_address()).start().unwrap();
-        let address = server.address().to_string();
-        let own = ServerCaller::new(&Client::new(), &address).unwrap();
-        own.describe(&DescribeRequest::default()).unwrap();
-        let mut asker = command("asker", &address, "");
-        asker.uid(uid).gid(uid);
-        let mut asker = Process::start_as("asker", asker);
-        let outcome = asker.hear("outcome");
-        asker.finish();
-        let refused = |what: &str| {
-            format!(
-                "PERMISSION_DENIED: user 65533 may not {what}: that is for user 0, the server's, \
+    let Some(User::Uid(uid)) = User::another() else {
+        return skip("r23 of the built-in service", "only root can become another user");
+    };
+    let server = Server::builder().listen(&unique_address()).start().unwrap();
+    let address = server.address().to_string();
+    let own = ServerCaller::new(&Client::new(), &address).unwrap();
+    own.describe(&DescribeRequest::default()).unwrap();
+    let mut asker = command("asker", &address, "");
+    asker.uid(uid).gid(uid);
+    let mut asker = Process::start_as("asker", asker);
+    let outcome = asker.hear("outcome");
+    asker.finish();
+    let refused = |what: &str| {
+        format!(
+            "PERMISSION_DENIED: user 65533 may not {what}: that is for user 0, the server's, \
                  and root"
-            )
-        };
-        let list = "list the connections of all users (ask for your own by `own_only`)";
-        let (all, stop) = (refused(list), refused("stop this server"));
-        let expected = format!("0 counts; own [65533]; all: {all}; stop: {stop}");
-        assert_eq!(outcome, expected);
-        let listed = own.connections(&ConnectionsRequest::default()).unwrap();
-        let refusals: Vec<_> = listed.refusals.iter().map(|it| (&*it.kind, &*it.user)).collect();
-        assert_eq!(refusals, [("user-not-allowed", "user 65533")]);
-        assert_eq!(listed.refusals[0].count, 2);
-        server.stop().unwrap();
-    });
+        )
+    };
+    let list = "list the connections of all users (ask for your own by `own_only`)";
+    let (all, stop) = (refused(list), refused("stop this server"));
+    let expected = format!("0 counts; own [65533]; all: {all}; stop: {stop}");
+    assert_eq!(outcome, expected);
+    let listed = own.connections(&ConnectionsRequest::default()).unwrap();
+    let refusals: Vec<_> = listed.refusals.iter().map(|it| (&*it.kind, &*it.user)).collect();
+    assert_eq!(refusals, [("user-not-allowed", "user 65533")]);
+    assert_eq!(listed.refusals[0].count, 2);
+    server.stop().unwrap();
 }

@@ -14,7 +14,7 @@ use nearcall_os::poll::{PollFd, PollFlags, poll};
 use nearcall_os::socket::{self, UnixAddress, unix_connect, unix_listen};
 
 use crate::echo::{EchoCaller, Words};
-use crate::support::{PATIENCE, ServerProcess, in_time, unique_address};
+use crate::support::{PATIENCE, ServerProcess, timed, unique_address};
 
 /// The greeting of a client of this version for `unix-stream` with the usual limits, as released.
 const HELLO: &[u8] = b"NEARCALL\x01\x01\0\0\0\0\0\x40\0\0\0\x04\0unix-stream";
@@ -92,36 +92,32 @@ const SAME: [u8; 4] = [1, 0, 0, 0];
 const NEWER_MINOR: [u8; 4] = [1, 0, 9, 0];
 const NEWER_MAJOR: [u8; 4] = [2, 0, 3, 0];
 
-#[test]
+#[timed]
 fn r25_the_handshake_is_the_released_one_byte_by_byte() {
-    in_time(|| {
-        let server = ServerProcess::start();
-        let same = Change { client: SAME, server: SAME };
-        let (outcome, [hello, offer]) = call(&server, "?via=unix-stream", same);
-        outcome.unwrap();
-        assert_eq!(hello, HELLO, "{}", hello.escape_ascii());
-        assert_eq!(offer, OFFER, "{}", offer.escape_ascii());
-        server.finish();
-    });
+    let server = ServerProcess::start();
+    let same = Change { client: SAME, server: SAME };
+    let (outcome, [hello, offer]) = call(&server, "?via=unix-stream", same);
+    outcome.unwrap();
+    assert_eq!(hello, HELLO, "{}", hello.escape_ascii());
+    assert_eq!(offer, OFFER, "{}", offer.escape_ascii());
+    server.finish();
 }
 
-#[test]
+#[timed]
 fn r25_a_newer_minor_version_works_both_ways_and_another_major_names_both() {
-    in_time(|| {
-        let server = ServerProcess::start();
-        // Not over shared memory, where a message may be there before what the relay still holds.
-        for via in ["?via=unix-stream", "?via=unix-seqpacket"] {
-            for (client, of_server) in [(NEWER_MINOR, SAME), (SAME, NEWER_MINOR)] {
-                call(&server, via, Change { client, server: of_server }).0.unwrap();
-            }
-            for (client, of_server) in [(NEWER_MAJOR, SAME), (SAME, NEWER_MAJOR)] {
-                let change = Change { client, server: of_server };
-                let status = call(&server, via, change).0.unwrap_err();
-                assert_eq!(status.code(), Code::Unavailable, "{via}: {status}");
-                let text = status.message();
-                assert!(text.contains("2.3") && text.contains("1.0"), "{via}: {text}");
-            }
+    let server = ServerProcess::start();
+    // Not over shared memory, where a message may be there before what the relay still holds.
+    for via in ["?via=unix-stream", "?via=unix-seqpacket"] {
+        for (client, of_server) in [(NEWER_MINOR, SAME), (SAME, NEWER_MINOR)] {
+            call(&server, via, Change { client, server: of_server }).0.unwrap();
         }
-        server.finish();
-    });
+        for (client, of_server) in [(NEWER_MAJOR, SAME), (SAME, NEWER_MAJOR)] {
+            let change = Change { client, server: of_server };
+            let status = call(&server, via, change).0.unwrap_err();
+            assert_eq!(status.code(), Code::Unavailable, "{via}: {status}");
+            let text = status.message();
+            assert!(text.contains("2.3") && text.contains("1.0"), "{via}: {text}");
+        }
+    }
+    server.finish();
 }

@@ -6,7 +6,7 @@ use crate::echo::EchoCaller;
 use crate::namespaces;
 use crate::support::child::{Process, report, wait_for_the_parent};
 use crate::support::server::ServerSetup;
-use crate::support::{Role, ServerProcess, in_time};
+use crate::support::{Role, ServerProcess, timed};
 
 pub(crate) const ROLES: &[Role] = &[
     ("r22", |_| reuse_numbers()),
@@ -72,16 +72,14 @@ fn reuse_numbers() {
     report("done");
 }
 
-#[test]
+#[timed]
 fn r22_a_number_that_is_used_again_is_not_the_process() {
-    in_time(|| {
-        let test = "r22_a_number_that_is_used_again_is_not_the_process";
-        let flags = ["-p", "-f", "--mount-proc"];
-        let setup = format!("test -w {LAST_PID}");
-        let Some(mut process) = namespaces::start(test, &flags, &setup, "r22", "none") else {
-            return;
-        };
-        process.hear("done");
-        process.finish();
-    });
+    let test = "r22_a_number_that_is_used_again_is_not_the_process";
+    let flags = ["-p", "-f", "--mount-proc"];
+    let setup = format!("test -w {LAST_PID}");
+    let Some(mut process) = namespaces::start(test, &flags, &setup, "r22", "none") else {
+        return;
+    };
+    process.hear("done");
+    process.finish();
 }

@@ -19,7 +19,7 @@ use crate::echo::Words;
 use crate::raw_frames::call;
 use crate::support::child::{Process, command, report};
 use crate::support::hostile::greeted;
-use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, in_time, skip};
+use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, skip, timed};
 
 pub(crate) const ROLES: &[Role] = &[("r21-trickster", play_all)];
 
@@ -138,47 +138,45 @@ fn ask_without_reading(endpoint: &mut Endpoint) -> u64 {
     REQUESTS
 }
 
-#[test]
+#[timed]
 fn r21_tricks_with_shared_sockets_never_block_the_loop() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        let vias: Vec<_> = offered().map(|mechanism| format!("?via={mechanism}")).collect();
-        server.warm_up(&vias.iter().map(String::as_str).collect::<Vec<_>>());
-        let oracle = server.leak_oracle();
-        let mut good = GoodClient::start(&server.address, User::Same);
-        let good_pid = good.pid();
-        // A client of the server's user may end the server by any signal; another user must not.
-        let (user, signalled) = match User::another() {
-            Some(user) => (user, server.pid()),
-            None => {
-                skip("r21 SIGIO to the server", "only root can start a client of another user");
-                (User::Same, 0)
-            }
-        };
-        let mut trickster = start_as("r21-trickster", &server.address, signalled, user);
-        trickster.expect_end();
-        let (mut played, mut worst) = (0, (Duration::ZERO, String::new()));
-        loop {
-            let (what, calls) = good.measure_while(|| {
-                trickster.tell("next");
-                let what = trickster.hear_or_end("played")?;
-                server.state();
-                Some(what)
-            });
-            let Some(what) = what else { break };
-            assert!(calls.max < WATCHDOG, "{what}: {calls:?}");
-            played += 1;
-            worst = worst.max((calls.max, what));
+    let mut server = ServerProcess::start();
+    let vias: Vec<_> = offered().map(|mechanism| format!("?via={mechanism}")).collect();
+    server.warm_up(&vias.iter().map(String::as_str).collect::<Vec<_>>());
+    let oracle = server.leak_oracle();
+    let mut good = GoodClient::start(&server.address, User::Same);
+    let good_pid = good.pid();
+    // A client of the server's user may end the server by any signal; another user must not.
+    let (user, signalled) = match User::another() {
+        Some(user) => (user, server.pid()),
+        None => {
+            skip("r21 SIGIO to the server", "only root can start a client of another user");
+            (User::Same, 0)
         }
-        println!("r21: {played} tricks; slowest answer to the good client {worst:?}");
-        assert_eq!(played, offered().count() * TRICKS.len() * 2, "the trickster has ended early");
-        let trickster_pid = trickster.pid();
-        trickster.finish();
-        good.finish();
-        server.wait_for_connections(0);
-        oracle.check(&[good_pid, trickster_pid]);
-        server.finish();
-    });
+    };
+    let mut trickster = start_as("r21-trickster", &server.address, signalled, user);
+    trickster.expect_end();
+    let (mut played, mut worst) = (0, (Duration::ZERO, String::new()));
+    loop {
+        let (what, calls) = good.measure_while(|| {
+            trickster.tell("next");
+            let what = trickster.hear_or_end("played")?;
+            server.state();
+            Some(what)
+        });
+        let Some(what) = what else { break };
+        assert!(calls.max < WATCHDOG, "{what}: {calls:?}");
+        played += 1;
+        worst = worst.max((calls.max, what));
+    }
+    println!("r21: {played} tricks; slowest answer to the good client {worst:?}");
+    assert_eq!(played, offered().count() * TRICKS.len() * 2, "the trickster has ended early");
+    let trickster_pid = trickster.pid();
+    trickster.finish();
+    good.finish();
+    server.wait_for_connections(0);
+    oracle.check(&[good_pid, trickster_pid]);
+    server.finish();
 }
 
 fn start_as(role: &str, address: &str, pid: u32, user: User) -> Process {

@@ -18,7 +18,7 @@ use crate::served::{Stateless, hello};
 use crate::support::child::{Process, command, report, wait_for_the_parent};
 use crate::support::server::{ServerSetup, serve};
 use crate::support::{
-    GoodClient, PATIENCE, Role, ServerProcess, User, in_time, skip, wait_until, within,
+    GoodClient, PATIENCE, Role, ServerProcess, User, skip, timed, wait_until, within,
 };
 
 pub(crate) const ROLES: &[Role] =
@@ -60,32 +60,30 @@ fn expect_room_for_another_user(test: &str, server: &ServerProcess) {
     good.finish();
 }
 
-#[test]
+#[timed]
 fn r13_one_user_leaves_descriptors_to_another() {
-    in_time(|| {
-        let mut server = ServerSetup::new("server").ulimit("-n 1024").start();
-        let mut kept = Vec::new();
-        let refused = loop {
-            assert!(kept.len() < 400, "one user has {} connections", kept.len());
-            match open(&server.address, Mechanism::Shm) {
-                Ok(endpoint) => kept.push(endpoint),
-                Err(error) => break error,
-            }
-        };
-        println!("at 1,024 descriptors one user has {} connections", kept.len());
-        let HandshakeError::Refused { code: Refusal::Exhausted, text } = refused else {
-            panic!("{refused}")
-        };
-        for part in ["descriptors", "may hold", "half of what others leave", "ulimit -n"] {
-            assert!(text.contains(part), "{part}: {text}");
+    let mut server = ServerSetup::new("server").ulimit("-n 1024").start();
+    let mut kept = Vec::new();
+    let refused = loop {
+        assert!(kept.len() < 400, "one user has {} connections", kept.len());
+        match open(&server.address, Mechanism::Shm) {
+            Ok(endpoint) => kept.push(endpoint),
+            Err(error) => break error,
         }
-        assert!(server.state().refusals > 0);
-        expect_room_for_another_user("r13 descriptors", &server);
-        drop(kept);
-        server.wait_for_connections(0);
-        drop(open(&server.address, Mechanism::Shm).unwrap());
-        server.finish();
-    });
+    };
+    println!("at 1,024 descriptors one user has {} connections", kept.len());
+    let HandshakeError::Refused { code: Refusal::Exhausted, text } = refused else {
+        panic!("{refused}")
+    };
+    for part in ["descriptors", "may hold", "half of what others leave", "ulimit -n"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(server.state().refusals > 0);
+    expect_room_for_another_user("r13 descriptors", &server);
+    drop(kept);
+    server.wait_for_connections(0);
+    drop(open(&server.address, Mechanism::Shm).unwrap());
+    server.finish();
 }
 
 /// The number of the next descriptor that a process opens.
@@ -101,33 +99,31 @@ fn limit_descriptors(pid: u32, count: u64) -> bool {
     Command::new("prlimit").args([pid, limit]).status().is_ok_and(|status| status.success())
 }
 
-#[test]
+#[timed]
 fn r13_a_server_without_a_descriptor_refuses_and_sleeps() {
-    in_time(|| {
-        let server = ServerProcess::start();
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &server.address).unwrap();
-        echo.nothing(&()).unwrap();
-        if !limit_descriptors(server.pid(), first_free(server.pid())) {
-            return skip("r13 without a descriptor", "there is no tool `prlimit`");
-        }
-        // The one that is kept for that suffices to say why.
-        let error = open(&server.address, Mechanism::Shm).err().unwrap().to_string();
-        assert!(error.contains("no descriptor is free"), "{error}");
-        // Now not even that one.
-        assert!(limit_descriptors(server.pid(), 3));
-        let address = server.address.clone();
-        let waiting = std::thread::spawn(move || open(&address, Mechanism::Shm).map(drop));
-        let (before, time) = (cpu_ticks(server.pid()), Duration::from_millis(500));
-        clock::pause(time);
-        let ticks = cpu_ticks(server.pid()) - before;
-        println!("a server that can accept no client used {} ms of {time:?}", 10 * ticks);
-        assert!(ticks <= 5, "{ticks} hundredths of a second in {time:?}");
-        echo.nothing(&()).unwrap();
-        assert!(limit_descriptors(server.pid(), 1000));
-        waiting.join().unwrap().unwrap();
-        server.finish();
-    });
+    let server = ServerProcess::start();
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &server.address).unwrap();
+    echo.nothing(&()).unwrap();
+    if !limit_descriptors(server.pid(), first_free(server.pid())) {
+        return skip("r13 without a descriptor", "there is no tool `prlimit`");
+    }
+    // The one that is kept for that suffices to say why.
+    let error = open(&server.address, Mechanism::Shm).err().unwrap().to_string();
+    assert!(error.contains("no descriptor is free"), "{error}");
+    // Now not even that one.
+    assert!(limit_descriptors(server.pid(), 3));
+    let address = server.address.clone();
+    let waiting = std::thread::spawn(move || open(&address, Mechanism::Shm).map(drop));
+    let (before, time) = (cpu_ticks(server.pid()), Duration::from_millis(500));
+    clock::pause(time);
+    let ticks = cpu_ticks(server.pid()) - before;
+    println!("a server that can accept no client used {} ms of {time:?}", 10 * ticks);
+    assert!(ticks <= 5, "{ticks} hundredths of a second in {time:?}");
+    echo.nothing(&()).unwrap();
+    assert!(limit_descriptors(server.pid(), 1000));
+    waiting.join().unwrap().unwrap();
+    server.finish();
 }
 
 /// Connections of one process that hands over segments.
@@ -206,24 +202,22 @@ fn expect_memory_back(test: &str, flood: impl FnOnce(&str) -> Vec<Endpoint>) {
     server.finish();
 }
 
-#[test]
+#[timed]
 fn r16_half_messages_stay_within_the_share_of_their_user() {
-    in_time(|| {
-        expect_memory_back("r16 half messages", |address| {
-            let message = vec![7; (4 << 20) - 1000];
-            let opened = (0..300).map_while(|_| open(address, Mechanism::UnixStream).ok());
-            let mut kept: Vec<Endpoint> = opened.collect();
-            for endpoint in &mut kept {
-                let Ok(mut claim) = endpoint.claim(message.len(), Deadline::NEVER) else {
-                    continue;
-                };
-                // A server that refuses closes.
-                let _ = claim.write(&message[..message.len() - (20 << 10)]);
-                // The rest never comes, nor an abort.
-                std::mem::forget(claim);
-            }
-            kept
-        });
+    expect_memory_back("r16 half messages", |address| {
+        let message = vec![7; (4 << 20) - 1000];
+        let opened = (0..300).map_while(|_| open(address, Mechanism::UnixStream).ok());
+        let mut kept: Vec<Endpoint> = opened.collect();
+        for endpoint in &mut kept {
+            let Ok(mut claim) = endpoint.claim(message.len(), Deadline::NEVER) else {
+                continue;
+            };
+            // A server that refuses closes.
+            let _ = claim.write(&message[..message.len() - (20 << 10)]);
+            // The rest never comes, nor an abort.
+            std::mem::forget(claim);
+        }
+        kept
     });
 }
 
@@ -338,31 +332,29 @@ fn fill_pool(address: &str) {
     }
 }
 
-#[test]
+#[timed]
 fn a_user_that_fills_a_pool_has_no_call_of_another_refused_or_wait_for_long() {
-    in_time(|| {
-        let test = "a full pool";
-        let Some(another) = User::another() else {
-            return skip(test, "only root can become another user");
-        };
-        let mut server = ServerSetup::new("pool-server").start();
-        let pool = server.via("#pool");
-        // A third user: that of the server may take all threads.
-        let mut attacker = command("fill-pool", &pool, "");
-        attacker.uid(65_532).gid(65_532);
-        let mut attacker = Process::start_as("fill-pool", attacker);
-        attacker.hear("begun");
-        // None of its calls may fail.
-        let mut good = GoodClient::start(&pool, another);
-        let latencies = good.measure(Duration::from_millis(1000));
-        println!("{test}: the other user's calls: {latencies:?}");
-        // Behind the calls of the attacker it would make three or four of them.
-        assert!(latencies.calls > 20, "{latencies:?}");
-        good.finish();
-        assert!(attacker.is_alive() && server.state().refusals > 0);
-        attacker.kill();
-        server.finish();
-    });
+    let test = "a full pool";
+    let Some(another) = User::another() else {
+        return skip(test, "only root can become another user");
+    };
+    let mut server = ServerSetup::new("pool-server").start();
+    let pool = server.via("#pool");
+    // A third user: that of the server may take all threads.
+    let mut attacker = command("fill-pool", &pool, "");
+    attacker.uid(65_532).gid(65_532);
+    let mut attacker = Process::start_as("fill-pool", attacker);
+    attacker.hear("begun");
+    // None of its calls may fail.
+    let mut good = GoodClient::start(&pool, another);
+    let latencies = good.measure(Duration::from_millis(1000));
+    println!("{test}: the other user's calls: {latencies:?}");
+    // Behind the calls of the attacker it would make three or four of them.
+    assert!(latencies.calls > 20, "{latencies:?}");
+    good.finish();
+    assert!(attacker.is_alive() && server.state().refusals > 0);
+    attacker.kill();
+    server.finish();
 }
 
 /// Rings the bell of a server for a while, and sends nothing. Returns how often.
@@ -375,29 +367,27 @@ fn ring(endpoint: &Endpoint, time: Duration) -> u64 {
     rings
 }
 
-#[test]
+#[timed]
 fn r20_a_peer_that_only_wakes_is_looked_at_now_and_then() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        let mut endpoint = open(&server.address, Mechanism::Shm).unwrap();
-        endpoint.receive_into(&mut [0; 4096], Deadline::after(PATIENCE)).unwrap();
-        server.wait_for_connections(1);
-        let time = Duration::from_millis(500);
-        wait_until("the server looks less often", || {
-            ring(&endpoint, time);
-            server.state().refusals == 1
-        });
-        let before = cpu_ticks(server.pid());
-        let rings = ring(&endpoint, time);
-        let ticks = cpu_ticks(server.pid()) - before;
-        println!("a server that was rung {rings} times used {} ms of {time:?}", 10 * ticks);
-        assert_eq!(server.state().refusals, 1, "it is counted once");
-        // Its messages are as good as before.
-        endpoint.send(&call(1 << 16, "Nothing", &[], &[]), Deadline::after(PATIENCE)).unwrap();
-        let reply = endpoint.receive_into(&mut [0; 4096], Deadline::after(PATIENCE));
-        assert!(reply.is_ok(), "{reply:?}");
-        server.finish();
+    let mut server = ServerProcess::start();
+    let mut endpoint = open(&server.address, Mechanism::Shm).unwrap();
+    endpoint.receive_into(&mut [0; 4096], Deadline::after(PATIENCE)).unwrap();
+    server.wait_for_connections(1);
+    let time = Duration::from_millis(500);
+    wait_until("the server looks less often", || {
+        ring(&endpoint, time);
+        server.state().refusals == 1
     });
+    let before = cpu_ticks(server.pid());
+    let rings = ring(&endpoint, time);
+    let ticks = cpu_ticks(server.pid()) - before;
+    println!("a server that was rung {rings} times used {} ms of {time:?}", 10 * ticks);
+    assert_eq!(server.state().refusals, 1, "it is counted once");
+    // Its messages are as good as before.
+    endpoint.send(&call(1 << 16, "Nothing", &[], &[]), Deadline::after(PATIENCE)).unwrap();
+    let reply = endpoint.receive_into(&mut [0; 4096], Deadline::after(PATIENCE));
+    assert!(reply.is_ok(), "{reply:?}");
+    server.finish();
 }
 
 #[test]

@@ -18,7 +18,9 @@ use crate::support::good::Latencies;
 use crate::support::hostile::greeted;
 use crate::support::leaks::anonymous_bytes;
 use crate::support::server::{ServerSetup, serve};
-use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, in_time, unique_address};
+use crate::support::{
+    GoodClient, PATIENCE, Role, ServerProcess, User, in_time, timed, unique_address,
+};
 
 pub(crate) const ROLES: &[Role] = &[
     ("r12-silent", stay_silent),
@@ -29,41 +31,35 @@ pub(crate) const ROLES: &[Role] = &[
 /// How long the good client is measured with nothing else.
 const QUIET: Duration = Duration::from_millis(200);
 
-#[test]
+#[timed]
 fn r10_a_stopped_client_delays_no_other_and_finds_its_session_closed() {
-    in_time(|| {
-        let address = unique_address();
-        let mut server = ServerSetup::new("server").at(&address).start();
-        let mut client = Process::start("r09-client", &address);
-        client.tell("long");
-        assert_eq!(client.hear("said"), "OK");
-        // It has a call under way, and is stopped.
-        send_by_pidfd(client.child().pidfd(), Signal::STOP).unwrap();
-        wait_for_state(client.pid(), 'T');
-        let mut good = GoodClient::start(&address, User::Same);
-        println!("r10: beside a stopped client: {:?}", good.measure(QUIET));
-        good.finish();
-        assert_eq!(server.state().wanted, 1, "its call is still under way");
-        // Its session ends with the server, while it cannot notice.
-        server.kill();
-        drop(server);
-        let mut next = ServerSetup::new("server").at(&address).start();
-        let good = GoodClient::start(&address, User::Same);
-        send_by_pidfd(client.child().pidfd(), Signal::CONT).unwrap();
-        assert_eq!(client.hear("later"), "UNAVAILABLE");
-        client.tell("warm");
-        assert_eq!(client.hear("warm"), "OK", "it connects again");
-        let state = next.state();
-        assert_eq!(
-            (state.later, state.violations),
-            (0, 0),
-            "{state:?}: nothing of the old session"
-        );
-        good.finish();
-        client.kill();
-        next.wait_for_connections(0);
-        next.finish();
-    });
+    let address = unique_address();
+    let mut server = ServerSetup::new("server").at(&address).start();
+    let mut client = Process::start("r09-client", &address);
+    client.tell("long");
+    assert_eq!(client.hear("said"), "OK");
+    // It has a call under way, and is stopped.
+    send_by_pidfd(client.child().pidfd(), Signal::STOP).unwrap();
+    wait_for_state(client.pid(), 'T');
+    let mut good = GoodClient::start(&address, User::Same);
+    println!("r10: beside a stopped client: {:?}", good.measure(QUIET));
+    good.finish();
+    assert_eq!(server.state().wanted, 1, "its call is still under way");
+    // Its session ends with the server, while it cannot notice.
+    server.kill();
+    drop(server);
+    let mut next = ServerSetup::new("server").at(&address).start();
+    let good = GoodClient::start(&address, User::Same);
+    send_by_pidfd(client.child().pidfd(), Signal::CONT).unwrap();
+    assert_eq!(client.hear("later"), "UNAVAILABLE");
+    client.tell("warm");
+    assert_eq!(client.hear("warm"), "OK", "it connects again");
+    let state = next.state();
+    assert_eq!((state.later, state.violations), (0, 0), "{state:?}: nothing of the old session");
+    good.finish();
+    client.kill();
+    next.wait_for_connections(0);
+    next.finish();
 }
 
 /// Limits of a server that waits for a short time only for replies to be read.
@@ -86,42 +82,40 @@ fn ask_without_reading(address: &str, mechanism: Mechanism) -> u64 {
     0
 }
 
-#[test]
+#[timed]
 fn r11_clients_that_never_read_are_cut_off_and_leave_nothing_open() {
-    in_time(|| {
-        let mut server = ServerSetup::new("r11-server").start();
-        server.warm_up(&["", "?via=unix-stream"]);
-        let good_user = User::another().unwrap_or(User::Same);
-        let mut good = GoodClient::start(&server.address, good_user);
-        server.wait_for_connections(1);
-        let quiet = good.measure(QUIET);
-        let oracle = server.leak_oracle();
-        let before = anonymous_bytes(server.pid());
-        let mut peak = 0;
-        let attack = || {
-            for mechanism in [Mechanism::Shm, Mechanism::UnixStream] {
-                std::thread::scope(|scope| {
-                    let address = &server.address;
-                    let attackers: Vec<_> = (0..3)
-                        .map(|_| scope.spawn(move || ask_without_reading(address, mechanism)))
-                        .collect();
-                    for attacker in attackers {
-                        let calls = attacker.join().unwrap();
-                        println!("r11: cut off after {calls} calls over {mechanism}");
-                        peak = peak.max(anonymous_bytes(server.pid()));
-                    }
-                });
-            }
-        };
-        let ((), storm) = good.measure_while(attack);
-        server.wait_for_connections(1);
-        let after = anonymous_bytes(server.pid());
-        println!("r11: good client {quiet:?}, beside non-readers {storm:?}");
-        println!("r11: memory {} -> {} -> {} KiB", before >> 10, peak >> 10, after >> 10);
-        oracle.check(&[]);
-        good.finish();
-        server.finish();
-    });
+    let mut server = ServerSetup::new("r11-server").start();
+    server.warm_up(&["", "?via=unix-stream"]);
+    let good_user = User::another().unwrap_or(User::Same);
+    let mut good = GoodClient::start(&server.address, good_user);
+    server.wait_for_connections(1);
+    let quiet = good.measure(QUIET);
+    let oracle = server.leak_oracle();
+    let before = anonymous_bytes(server.pid());
+    let mut peak = 0;
+    let attack = || {
+        for mechanism in [Mechanism::Shm, Mechanism::UnixStream] {
+            std::thread::scope(|scope| {
+                let address = &server.address;
+                let attackers: Vec<_> = (0..3)
+                    .map(|_| scope.spawn(move || ask_without_reading(address, mechanism)))
+                    .collect();
+                for attacker in attackers {
+                    let calls = attacker.join().unwrap();
+                    println!("r11: cut off after {calls} calls over {mechanism}");
+                    peak = peak.max(anonymous_bytes(server.pid()));
+                }
+            });
+        }
+    };
+    let ((), storm) = good.measure_while(attack);
+    server.wait_for_connections(1);
+    let after = anonymous_bytes(server.pid());
+    println!("r11: good client {quiet:?}, beside non-readers {storm:?}");
+    println!("r11: memory {} -> {} -> {} KiB", before >> 10, peak >> 10, after >> 10);
+    oracle.check(&[]);
+    good.finish();
+    server.finish();
 }
 
 /// Sends requests and reads no reply, until the server reads no more, and then does nothing.
@@ -215,35 +209,33 @@ fn log_in(address: &str, user: User, start_client: fn(&str, User) -> GoodClient)
     Latencies { calls: 10, failed: 0, p50: took[5], p99: took[9], max: took[9] }
 }
 
-#[test]
+#[timed]
 fn r12_half_open_connections_keep_no_client_out() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        server.warm_up(&["", "?via=unix-stream"]);
-        let oracle = server.leak_oracle();
-        let attacker_user = User::another();
-        let quiet = log_in(&server.address, User::Same, GoodClient::start);
-        let mut command = command("r12-silent", &server.address, "");
-        if let Some(User::Uid(uid)) = attacker_user {
-            command.uid(uid).gid(uid);
-        }
-        let mut attacker = Process::start_as("r12-silent", command);
-        attacker.hear("silent");
-        // Of the attacker's user: on a machine with too much to do it may be taken for a silent
-        // client as well, and is told to try again.
-        let same_user = attacker_user.unwrap_or(User::Same);
-        let same = log_in(&server.address, same_user, GoodClient::start_patient);
-        println!("r12: logins: quiet {quiet:?}; user of {SILENT} silent connections {same:?}");
-        if attacker_user.is_some() {
-            // Of another user: nothing of the kind.
-            let other = log_in(&server.address, User::Same, GoodClient::start);
-            println!("r12: another user {other:?}");
-        } else {
-            crate::support::skip("r12 of another user", "only root can become another user");
-        }
-        attacker.kill();
-        server.wait_for_connections(0);
-        oracle.check(&[attacker.pid()]);
-        server.finish();
-    });
+    let mut server = ServerProcess::start();
+    server.warm_up(&["", "?via=unix-stream"]);
+    let oracle = server.leak_oracle();
+    let attacker_user = User::another();
+    let quiet = log_in(&server.address, User::Same, GoodClient::start);
+    let mut command = command("r12-silent", &server.address, "");
+    if let Some(User::Uid(uid)) = attacker_user {
+        command.uid(uid).gid(uid);
+    }
+    let mut attacker = Process::start_as("r12-silent", command);
+    attacker.hear("silent");
+    // Of the attacker's user: on a machine with too much to do it may be taken for a silent
+    // client as well, and is told to try again.
+    let same_user = attacker_user.unwrap_or(User::Same);
+    let same = log_in(&server.address, same_user, GoodClient::start_patient);
+    println!("r12: logins: quiet {quiet:?}; user of {SILENT} silent connections {same:?}");
+    if attacker_user.is_some() {
+        // Of another user: nothing of the kind.
+        let other = log_in(&server.address, User::Same, GoodClient::start);
+        println!("r12: another user {other:?}");
+    } else {
+        crate::support::skip("r12 of another user", "only root can become another user");
+    }
+    attacker.kill();
+    server.wait_for_connections(0);
+    oracle.check(&[attacker.pid()]);
+    server.finish();
 }

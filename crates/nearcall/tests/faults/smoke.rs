@@ -6,51 +6,45 @@ use std::time::Duration;
 use nearcall::Mechanism;
 
 use crate::support::hostile::{greeted, raw_line};
-use crate::support::{GoodClient, Holdings, ServerProcess, User, in_time, skip};
+use crate::support::{GoodClient, Holdings, ServerProcess, User, skip, timed};
 
-#[test]
+#[timed]
 fn the_oracle_sees_what_is_left_behind() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        server.warm_up(&["", "?via=unix-stream"]);
-        let oracle = server.leak_oracle();
-        let endpoint = greeted(&server.address, Mechanism::Shm);
-        server.wait_for_connections(1);
-        let now = Holdings::of(server.pid()).unwrap();
-        assert!(now.descriptor_count() > oracle.holdings().descriptor_count(), "{now:?}");
-        assert!(now.mapping_count() > oracle.holdings().mapping_count(), "{now:?}");
-        drop(endpoint);
-        oracle.check(&[]);
-        server.finish();
-    });
+    let mut server = ServerProcess::start();
+    server.warm_up(&["", "?via=unix-stream"]);
+    let oracle = server.leak_oracle();
+    let endpoint = greeted(&server.address, Mechanism::Shm);
+    server.wait_for_connections(1);
+    let now = Holdings::of(server.pid()).unwrap();
+    assert!(now.descriptor_count() > oracle.holdings().descriptor_count(), "{now:?}");
+    assert!(now.mapping_count() > oracle.holdings().mapping_count(), "{now:?}");
+    drop(endpoint);
+    oracle.check(&[]);
+    server.finish();
 }
 
-#[test]
+#[timed]
 fn a_silent_connection_is_no_connected_client() {
-    in_time(|| {
-        let mut server = ServerProcess::start();
-        let line = raw_line(&server.address, Mechanism::Shm);
-        assert_eq!(server.state().connections, 0);
-        drop(line);
-        server.finish();
-    });
+    let mut server = ServerProcess::start();
+    let line = raw_line(&server.address, Mechanism::Shm);
+    assert_eq!(server.state().connections, 0);
+    drop(line);
+    server.finish();
 }
 
-#[test]
+#[timed]
 fn the_good_client_of_either_user_measures() {
-    in_time(|| {
-        let server = ServerProcess::start();
-        for user in [Some(User::Same), User::another()] {
-            let Some(user) = user else {
-                skip("the good client of another user", "only root can become another user");
-                continue;
-            };
-            let mut good = GoodClient::start(&server.address, user);
-            let latencies = good.measure(Duration::from_millis(50));
-            assert!(latencies.calls > 0 && latencies.p50 <= latencies.p99, "{latencies:?}");
-            assert!(latencies.p99 <= latencies.max, "{latencies:?}");
-            good.finish();
-        }
-        server.finish();
-    });
+    let server = ServerProcess::start();
+    for user in [Some(User::Same), User::another()] {
+        let Some(user) = user else {
+            skip("the good client of another user", "only root can become another user");
+            continue;
+        };
+        let mut good = GoodClient::start(&server.address, user);
+        let latencies = good.measure(Duration::from_millis(50));
+        assert!(latencies.calls > 0 && latencies.p50 <= latencies.p99, "{latencies:?}");
+        assert!(latencies.p99 <= latencies.max, "{latencies:?}");
+        good.finish();
+    }
+    server.finish();
 }

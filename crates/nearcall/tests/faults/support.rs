@@ -2,16 +2,14 @@
 //! measures, and a peer that breaks the rules.
 //!
 //! ```ignore
-//! in_time(|| {
-//!     let mut server = ServerProcess::start();
-//!     server.warm_up(&["", "?via=unix-stream"]);
-//!     let oracle = server.leak_oracle();
-//!     let mut good = GoodClient::start(&server.address, User::Same);
-//!     let quiet = good.measure(Duration::from_millis(200));
-//!     let (outcome, storm) = good.measure_while(|| attack(&server.address));
-//!     good.finish();
-//!     oracle.check(&[]);
-//! });
+//! let mut server = ServerProcess::start();
+//! server.warm_up(&["", "?via=unix-stream"]);
+//! let oracle = server.leak_oracle();
+//! let mut good = GoodClient::start(&server.address, User::Same);
+//! let quiet = good.measure(Duration::from_millis(200));
+//! let (outcome, storm) = good.measure_while(|| attack(&server.address));
+//! good.finish();
+//! oracle.check(&[]);
 //! ```
 //! **Invariants:** nothing here sleeps to synchronise; every wait has a deadline.
 
@@ -34,6 +32,7 @@ pub(crate) use self::leaks::Holdings;
 pub(crate) use self::server::ServerProcess;
 pub(crate) use crate::observed::{wait_until, within};
 pub(crate) use crate::served::{Service, hello, unique_address};
+pub(crate) use nearcall_testkit::timed;
 
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

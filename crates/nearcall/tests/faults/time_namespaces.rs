@@ -11,7 +11,7 @@ use nearcall_os::clock;
 use crate::echo::{EchoCaller, Words};
 use crate::namespaces;
 use crate::support::child::{Process, report};
-use crate::support::{PATIENCE, Role, ServerProcess, in_time};
+use crate::support::{PATIENCE, Role, ServerProcess, timed};
 
 pub(crate) const ROLES: &[Role] = &[("r28-client", check_deadlines)];
 
@@ -47,29 +47,27 @@ fn ahead(test: &str, seconds: i64, role: &str, address: &str) -> Option<Process>
     namespaces::start(test, &["-T", "-f", &monotonic, &boot], "true", role, address)
 }
 
-#[test]
+#[timed]
 fn r28_deadlines_hold_between_clocks_that_are_days_apart() {
-    in_time(|| {
-        let test = "r28_deadlines_hold_between_clocks_that_are_days_apart";
-        // The clocks of a namespace may not be before zero.
-        let back = i64::try_from(clock::monotonic_ns() / 2_000_000_000).unwrap();
-        for seconds in [1_000_000_000, 86_400, -back] {
-            let server = ServerProcess::start();
-            let Some(mut client) = ahead(test, seconds, "r28-client", &server.address) else {
-                return;
-            };
-            client.hear("done");
-            client.finish();
-            server.finish();
+    let test = "r28_deadlines_hold_between_clocks_that_are_days_apart";
+    // The clocks of a namespace may not be before zero.
+    let back = i64::try_from(clock::monotonic_ns() / 2_000_000_000).unwrap();
+    for seconds in [1_000_000_000, 86_400, -back] {
+        let server = ServerProcess::start();
+        let Some(mut client) = ahead(test, seconds, "r28-client", &server.address) else {
+            return;
+        };
+        client.hear("done");
+        client.finish();
+        server.finish();
 
-            let address = crate::support::unique_address();
-            let Some(mut server) = ahead(test, seconds, "server", &address) else { return };
-            server.hear("listens");
-            let mut client = Process::start("r28-client", &address);
-            client.hear("done");
-            client.finish();
-            server.tell("stop");
-            server.finish();
-        }
-    });
+        let address = crate::support::unique_address();
+        let Some(mut server) = ahead(test, seconds, "server", &address) else { return };
+        server.hear("listens");
+        let mut client = Process::start("r28-client", &address);
+        client.hear("done");
+        client.finish();
+        server.tell("stop");
+        server.finish();
+    }
 }

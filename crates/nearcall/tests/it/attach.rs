@@ -25,8 +25,8 @@ use crate::echo::{EchoAsyncCaller, EchoCaller};
 use crate::figures::{count, percentile};
 use crate::restarts::EXIT;
 use crate::services::Threaded;
-use crate::stage::{PATIENCE, in_time, turn_until, words};
-use crate::support::unique_address;
+use crate::stage::{PATIENCE, in_time, timed, turn_until, words};
+use crate::support::{expect_error, unique_address};
 use crate::two_processes::{start, start_with, stop};
 
 /// A ping interval that no busy machine takes for a server that has stopped: 1 s.
@@ -215,208 +215,186 @@ fn histogram(times_ns: &[u64]) {
     }
 }
 
-#[test]
+#[timed]
 fn a_stopped_server_is_unresponsive_to_pings_and_alive_without() {
-    in_time(|| {
-        let (server, address) = server();
-        let without = Counted::new(&address, AttachOptions::new());
-        let pinged = Counted::new(&address, AttachOptions::new().ping(SLOW_PING));
-        pinged.expect_none();
-        let stopped = clock::now();
-        stop(&server);
-        let (notice, _) = pinged.expect(stopped);
-        let expected = (Cause::Unresponsive, NoticeSource::Ping);
-        assert_eq!((notice.cause, notice.source), expected, "{notice}");
-        without.expect_none();
-        send_by_pidfd(server.pidfd(), Signal::CONT).unwrap();
-        without.expect_none();
-        let killed = clock::now();
-        kill_pidfd(server.pidfd()).unwrap();
-        assert_eq!(without.expect(killed).0.cause, Cause::Killed { signal: 9 });
-        pinged.expect_no_other(&notice);
-    });
+    let (server, address) = server();
+    let without = Counted::new(&address, AttachOptions::new());
+    let pinged = Counted::new(&address, AttachOptions::new().ping(SLOW_PING));
+    pinged.expect_none();
+    let stopped = clock::now();
+    stop(&server);
+    let (notice, _) = pinged.expect(stopped);
+    let expected = (Cause::Unresponsive, NoticeSource::Ping);
+    assert_eq!((notice.cause, notice.source), expected, "{notice}");
+    without.expect_none();
+    send_by_pidfd(server.pidfd(), Signal::CONT).unwrap();
+    without.expect_none();
+    let killed = clock::now();
+    kill_pidfd(server.pidfd()).unwrap();
+    assert_eq!(without.expect(killed).0.cause, Cause::Killed { signal: 9 });
+    pinged.expect_no_other(&notice);
 }
 
-#[test]
+#[timed]
 fn a_server_that_answers_pings_stays_attached() {
-    in_time(|| {
-        let (server, address) = server();
-        let attach = |ping| Counted::new(&address, AttachOptions::new().ping(ping));
-        let (often, seldom) = (attach(Duration::from_millis(20)), attach(VERY_SLOW_PING));
-        // Some ten of them. A machine that is too busy for that is not for some very slow ones.
-        if let Some(notice) = often.attachment.wait(Duration::from_millis(200)) {
-            assert_eq!(notice.cause, Cause::Unresponsive, "{notice}");
-            assert_eq!(seldom.attachment.wait(VERY_SLOW_PING * 5 / 2), None);
-        }
-        kill_pidfd(server.pidfd()).unwrap();
-        assert_eq!(seldom.expect(clock::now()).0.cause, Cause::Killed { signal: 9 });
-    });
+    let (server, address) = server();
+    let attach = |ping| Counted::new(&address, AttachOptions::new().ping(ping));
+    let (often, seldom) = (attach(Duration::from_millis(20)), attach(VERY_SLOW_PING));
+    // Some ten of them. A machine that is too busy for that is not for some very slow ones.
+    if let Some(notice) = often.attachment.wait(Duration::from_millis(200)) {
+        assert_eq!(notice.cause, Cause::Unresponsive, "{notice}");
+        assert_eq!(seldom.attachment.wait(VERY_SLOW_PING * 5 / 2), None);
+    }
+    kill_pidfd(server.pidfd()).unwrap();
+    assert_eq!(seldom.expect(clock::now()).0.cause, Cause::Killed { signal: 9 });
 }
 
-#[test]
+#[timed]
 fn a_process_with_the_number_of_the_server_is_not_taken_for_it() {
-    in_time(|| {
-        let (mut server, address) = server();
-        let attached = Counted::new(&address, AttachOptions::new());
-        let pid = server.pid();
-        let killed = clock::now();
-        server.kill().unwrap();
-        let successor = (0..1000).find_map(|_| {
-            // The kernel tries the next number first. Other processes may be quicker.
-            fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
-            let child =
-                Child::spawn(Command::new("cat").stdin(std::process::Stdio::piped())).unwrap();
-            (child.pid() == pid).then_some(child)
-        });
-        let (notice, _) = attached.expect(killed);
-        assert_eq!(notice.cause, Cause::Killed { signal: 9 }, "{notice}");
-        let Some(mut successor) = successor else {
-            return eprintln!(
-                "SKIPPED: the number of a process cannot be chosen, which needs root"
-            );
-        };
-        send_by_pidfd(successor.pidfd(), Signal::TERM).unwrap();
-        successor.wait(PATIENCE).unwrap().unwrap();
-        attached.expect_no_other(&notice);
+    let (mut server, address) = server();
+    let attached = Counted::new(&address, AttachOptions::new());
+    let pid = server.pid();
+    let killed = clock::now();
+    server.kill().unwrap();
+    let successor = (0..1000).find_map(|_| {
+        // The kernel tries the next number first. Other processes may be quicker.
+        fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
+        let child = Child::spawn(Command::new("cat").stdin(std::process::Stdio::piped())).unwrap();
+        (child.pid() == pid).then_some(child)
     });
+    let (notice, _) = attached.expect(killed);
+    assert_eq!(notice.cause, Cause::Killed { signal: 9 }, "{notice}");
+    let Some(mut successor) = successor else {
+        return eprintln!("SKIPPED: the number of a process cannot be chosen, which needs root");
+    };
+    send_by_pidfd(successor.pidfd(), Signal::TERM).unwrap();
+    successor.wait(PATIENCE).unwrap().unwrap();
+    attached.expect_no_other(&notice);
 }
 
-#[test]
+#[timed]
 fn a_server_that_drains_has_closed_or_was_replaced() {
-    in_time(|| {
-        let directory =
-            std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..)));
-        fs::create_dir(&directory).unwrap();
-        let at = |name: &str| format!("unix:{}", directory.join(name).display());
-        let start = |name: &str| {
-            let echo = Threaded::new(|_, request| Ok(request.clone()));
-            Server::builder().register(echo).listen(&at(name)).start().unwrap()
-        };
-        let (first, second) = (start("first"), start("second"));
-        let link = directory.join("link");
-        symlink(directory.join("first"), &link).unwrap();
-        let moved = Counted::new(&at("link"), AttachOptions::new());
-        let second_closes = Counted::new(&at("second"), AttachOptions::new());
-        fs::remove_file(&link).unwrap();
-        symlink(directory.join("second"), &link).unwrap();
-        let since = clock::now();
-        assert!(first.drain(PATIENCE));
-        let (notice, _) = moved.expect(since);
-        let pid = i32::try_from(std::process::id()).ok();
-        assert_eq!(notice.cause, Cause::Replaced { pid }, "{notice}");
-        // Without a goodbye, and its process lives.
-        let since = clock::now();
-        second.stop().unwrap();
-        let (closed, _) = second_closes.expect(since);
-        let expected = (Cause::Closed, NoticeSource::ControlLine);
-        assert_eq!((closed.cause, closed.source), expected, "{closed}");
-        moved.expect_no_other(&notice);
-        fs::remove_dir_all(&directory).unwrap();
-    });
+    let directory = std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..)));
+    fs::create_dir(&directory).unwrap();
+    let at = |name: &str| format!("unix:{}", directory.join(name).display());
+    let start = |name: &str| {
+        let echo = Threaded::new(|_, request| Ok(request.clone()));
+        Server::builder().register(echo).listen(&at(name)).start().unwrap()
+    };
+    let (first, second) = (start("first"), start("second"));
+    let link = directory.join("link");
+    symlink(directory.join("first"), &link).unwrap();
+    let moved = Counted::new(&at("link"), AttachOptions::new());
+    let second_closes = Counted::new(&at("second"), AttachOptions::new());
+    fs::remove_file(&link).unwrap();
+    symlink(directory.join("second"), &link).unwrap();
+    let since = clock::now();
+    assert!(first.drain(PATIENCE));
+    let (notice, _) = moved.expect(since);
+    let pid = i32::try_from(std::process::id()).ok();
+    assert_eq!(notice.cause, Cause::Replaced { pid }, "{notice}");
+    // Without a goodbye, and its process lives.
+    let since = clock::now();
+    second.stop().unwrap();
+    let (closed, _) = second_closes.expect(since);
+    let expected = (Cause::Closed, NoticeSource::ControlLine);
+    assert_eq!((closed.cause, closed.source), expected, "{closed}");
+    moved.expect_no_other(&notice);
+    fs::remove_dir_all(&directory).unwrap();
 }
 
-#[test]
+#[timed]
 fn an_attachment_is_a_future_and_needs_a_server() {
-    in_time(|| {
-        let client = Client::new();
-        let nowhere = unique_address();
-        assert_eq!(client.attach(&nowhere).unwrap_err().code(), Code::Unavailable);
-        assert_eq!(client.attach("no such:address").unwrap_err().code(), Code::InvalidArgument);
-        let hasty = AttachOptions::new().ping(Duration::ZERO);
-        let refused = client.attach_with(&nowhere, hasty).unwrap_err();
-        assert_eq!(refused.code(), Code::InvalidArgument);
-        assert!(refused.message().contains("minimum of 1ms"), "{refused}");
-        let (server, address) = server();
-        let attachment = block_on(client.attach_async(&address, AttachOptions::new())).unwrap();
-        // One that is dropped gives no notice.
-        drop(client.attach(&address).unwrap());
-        let mut ended = Box::pin(attachment.ended());
-        assert!(poll_once(ended.as_mut()).is_pending());
-        // Calls of the same client go on beside it.
-        block_on(EchoAsyncCaller::new(&client, &address).unwrap().nothing(&())).unwrap();
-        kill_pidfd(server.pidfd()).unwrap();
-        assert_eq!(block_on(ended).cause, Cause::Killed { signal: 9 });
-    });
+    let client = Client::new();
+    let nowhere = unique_address();
+    assert_eq!(client.attach(&nowhere).unwrap_err().code(), Code::Unavailable);
+    assert_eq!(client.attach("no such:address").unwrap_err().code(), Code::InvalidArgument);
+    let hasty = AttachOptions::new().ping(Duration::ZERO);
+    expect_error(client.attach_with(&nowhere, hasty), Code::InvalidArgument, &["minimum of 1ms"]);
+    let (server, address) = server();
+    let attachment = block_on(client.attach_async(&address, AttachOptions::new())).unwrap();
+    // One that is dropped gives no notice.
+    drop(client.attach(&address).unwrap());
+    let mut ended = Box::pin(attachment.ended());
+    assert!(poll_once(ended.as_mut()).is_pending());
+    // Calls of the same client go on beside it.
+    block_on(EchoAsyncCaller::new(&client, &address).unwrap().nothing(&())).unwrap();
+    kill_pidfd(server.pidfd()).unwrap();
+    assert_eq!(block_on(ended).cause, Cause::Killed { signal: 9 });
 }
 
-#[test]
+#[timed]
 fn a_client_in_a_loop_attaches_to_a_server_of_the_same_loop() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        let address = unique_address();
-        server.listen(&address).unwrap();
-        let attachment = Client::in_loop(&event_loop).attach(&address).unwrap();
-        drop(server);
-        turn_until(&event_loop, || attachment.notice().is_some());
-        assert_eq!(attachment.notice().unwrap().cause, Cause::Closed);
-    });
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let address = unique_address();
+    server.listen(&address).unwrap();
+    let attachment = Client::in_loop(&event_loop).attach(&address).unwrap();
+    drop(server);
+    turn_until(&event_loop, || attachment.notice().is_some());
+    assert_eq!(attachment.notice().unwrap().cause, Cause::Closed);
 }
 
 /// A process that serves at a socket which another one has bound, as in a restart: a client that
 /// has connected before belongs to the process that answers, and not to the one that listened then.
-#[test]
+#[timed]
 fn clients_that_wait_for_the_next_process_are_not_of_the_one_before() {
-    in_time(|| {
-        let address = unique_address();
-        let name = address.strip_prefix("unix:@").unwrap();
-        let socket = unix_listen(UnixAddress::Abstract(name.as_bytes()), 8).unwrap();
-        let first = start_with(&socket, "attached", &address);
-        Client::new().hunt(&address, PATIENCE).unwrap();
-        // It accepts no more, and its clients wait in the queue.
-        stop(&first);
-        let (attached, asked, second) = thread::scope(|scope| {
-            let attached = scope.spawn(|| Client::new().attach(&address).unwrap());
-            wait_for_client(&socket);
-            // Once connected, and by no other connection.
-            let client = Client::builder().reconnect(ReconnectPolicy::Never).build();
-            let (served, is_served) = mpsc::channel();
-            let (ended, has_ended) = mpsc::channel();
-            let caller = scope.spawn({
-                let address = &address;
-                move || {
-                    let echo = EchoCaller::new(&client, address).unwrap();
-                    echo.say(&words(1)).unwrap();
-                    served.send(()).unwrap();
-                    has_ended.recv().unwrap();
-                    echo.say(&words(2)).map(|reply| reply.number)
-                }
-            });
-            let second = start_with(&socket, "attached", &address);
-            is_served.recv_timeout(PATIENCE).unwrap();
-            let attached = attached.join().unwrap();
-            drop(first);
-            assert_eq!(attached.wait(Duration::from_millis(200)), None, "the second one lives");
-            ended.send(()).unwrap();
-            (attached, caller.join().unwrap(), second)
+    let address = unique_address();
+    let name = address.strip_prefix("unix:@").unwrap();
+    let socket = unix_listen(UnixAddress::Abstract(name.as_bytes()), 8).unwrap();
+    let first = start_with(&socket, "attached", &address);
+    Client::new().hunt(&address, PATIENCE).unwrap();
+    // It accepts no more, and its clients wait in the queue.
+    stop(&first);
+    let (attached, asked, second) = thread::scope(|scope| {
+        let attached = scope.spawn(|| Client::new().attach(&address).unwrap());
+        wait_for_client(&socket);
+        // Once connected, and by no other connection.
+        let client = Client::builder().reconnect(ReconnectPolicy::Never).build();
+        let (served, is_served) = mpsc::channel();
+        let (ended, has_ended) = mpsc::channel();
+        let caller = scope.spawn({
+            let address = &address;
+            move || {
+                let echo = EchoCaller::new(&client, address).unwrap();
+                echo.say(&words(1)).unwrap();
+                served.send(()).unwrap();
+                has_ended.recv().unwrap();
+                echo.say(&words(2)).map(|reply| reply.number)
+            }
         });
-        assert_eq!(asked.unwrap(), 2, "the connection is to the second one");
-        kill_pidfd(second.pidfd()).unwrap();
-        let notice = attached.wait(PATIENCE).unwrap();
-        let expected = (Cause::Killed { signal: 9 }, i32::try_from(second.pid()).ok());
-        assert_eq!((notice.cause, notice.pid), expected, "{notice}");
+        let second = start_with(&socket, "attached", &address);
+        is_served.recv_timeout(PATIENCE).unwrap();
+        let attached = attached.join().unwrap();
+        drop(first);
+        assert_eq!(attached.wait(Duration::from_millis(200)), None, "the second one lives");
+        ended.send(()).unwrap();
+        (attached, caller.join().unwrap(), second)
     });
+    assert_eq!(asked.unwrap(), 2, "the connection is to the second one");
+    kill_pidfd(second.pidfd()).unwrap();
+    let notice = attached.wait(PATIENCE).unwrap();
+    let expected = (Cause::Killed { signal: 9 }, i32::try_from(second.pid()).ok());
+    assert_eq!((notice.cause, notice.pid), expected, "{notice}");
 }
 
 /// A client that has connected while no process served yet belongs to none that has bound the
 /// socket.
-#[test]
+#[timed]
 fn the_first_client_of_a_bound_socket_learns_how_its_server_was_killed() {
-    in_time(|| {
-        let address = unique_address();
-        let name = address.strip_prefix("unix:@").unwrap();
-        let socket = unix_listen(UnixAddress::Abstract(name.as_bytes()), 8).unwrap();
-        let (server, attached) = thread::scope(|scope| {
-            let attached = scope.spawn(|| Client::new().attach(&address).unwrap());
-            wait_for_client(&socket);
-            let server = start_with(&socket, "attached", &address);
-            (server, attached.join().unwrap())
-        });
-        kill_pidfd(server.pidfd()).unwrap();
-        let notice = attached.wait(PATIENCE).unwrap();
-        let expected = (Cause::Killed { signal: 9 }, i32::try_from(server.pid()).ok());
-        assert_eq!((notice.cause, notice.pid), expected, "{notice}");
+    let address = unique_address();
+    let name = address.strip_prefix("unix:@").unwrap();
+    let socket = unix_listen(UnixAddress::Abstract(name.as_bytes()), 8).unwrap();
+    let (server, attached) = thread::scope(|scope| {
+        let attached = scope.spawn(|| Client::new().attach(&address).unwrap());
+        wait_for_client(&socket);
+        let server = start_with(&socket, "attached", &address);
+        (server, attached.join().unwrap())
     });
+    kill_pidfd(server.pidfd()).unwrap();
+    let notice = attached.wait(PATIENCE).unwrap();
+    let expected = (Cause::Killed { signal: 9 }, i32::try_from(server.pid()).ok());
+    assert_eq!((notice.cause, notice.pid), expected, "{notice}");
 }
 
 /// Waits until a client is in the queue of a listening socket.

@@ -23,8 +23,8 @@ use crate::async_client::block_on;
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::server_threads::{Caller, Gate, shared_echo};
 use crate::services::Threaded;
-use crate::stage::{PATIENCE, in_time};
-use crate::support::{LoopThread, Served, Service, unique_address};
+use crate::stage::{PATIENCE, timed};
+use crate::support::{LoopThread, Served, Service, expect_code, expect_error, unique_address};
 
 fn describe(server: &ServerCaller) -> DescribeReply {
     server.describe(&DescribeRequest::default()).unwrap()
@@ -39,40 +39,38 @@ fn names(server: &DescribeReply) -> Vec<&str> {
     server.objects.iter().map(|object| object.name.as_str()).collect()
 }
 
-#[test]
+#[timed]
 fn a_server_describes_itself_over_every_kind_of_address() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        for address in [&*unique_address(), "tcp://127.0.0.1:0", "inproc:described"] {
-            let is_inproc = address.starts_with("inproc:");
-            let server = Server::new(&event_loop);
-            server.register_as("hall", EchoDispatcher::new(Service::default())).unwrap();
-            server.register(EchoDispatcher::new(Service::default())).unwrap();
-            let address = server.listen(address).unwrap().to_string();
-            let client = match is_inproc {
-                true => Client::in_loop(&event_loop),
-                false => Client::in_loop(&event_loop).without_short_circuit(),
-            };
-            let described = describe(&ServerCaller::new(&client, &address).unwrap());
-            assert_eq!(names(&described), ["echo.v1.Echo", "echo.v1.Echo@hall"]);
-            assert_eq!(described.objects[1].instance, "hall");
-            assert_eq!(described.health(), Health::Serving);
-            assert_eq!(described.version, env!("CARGO_PKG_VERSION"));
-            // A client of another machine learns nothing of the process.
-            let is_near = !address.starts_with("tcp:");
-            assert_eq!(described.pid, is_near.then(process::pid), "{address}");
-            assert_eq!(described.uid, is_near.then(process::user_id), "{address}");
-            let expected: &[String] = if is_near { &[address] } else { &[] };
-            assert_eq!(described.addresses, expected);
-            let offered = described.mechanisms.iter().filter(|it| it.offered);
-            let offered: Vec<_> = offered.map(|it| it.name.as_str()).collect();
-            match (is_near, is_inproc) {
-                (false, _) => assert_eq!(offered, ["tcp"]),
-                (_, true) => assert_eq!(offered, [""; 0]),
-                _ => assert!(offered.contains(&"shm") && !offered.contains(&"cma"), "{offered:?}"),
-            }
+    let event_loop = EventLoop::new().unwrap();
+    for address in [&*unique_address(), "tcp://127.0.0.1:0", "inproc:described"] {
+        let is_inproc = address.starts_with("inproc:");
+        let server = Server::new(&event_loop);
+        server.register_as("hall", EchoDispatcher::new(Service::default())).unwrap();
+        server.register(EchoDispatcher::new(Service::default())).unwrap();
+        let address = server.listen(address).unwrap().to_string();
+        let client = match is_inproc {
+            true => Client::in_loop(&event_loop),
+            false => Client::in_loop(&event_loop).without_short_circuit(),
+        };
+        let described = describe(&ServerCaller::new(&client, &address).unwrap());
+        assert_eq!(names(&described), ["echo.v1.Echo", "echo.v1.Echo@hall"]);
+        assert_eq!(described.objects[1].instance, "hall");
+        assert_eq!(described.health(), Health::Serving);
+        assert_eq!(described.version, env!("CARGO_PKG_VERSION"));
+        // A client of another machine learns nothing of the process.
+        let is_near = !address.starts_with("tcp:");
+        assert_eq!(described.pid, is_near.then(process::pid), "{address}");
+        assert_eq!(described.uid, is_near.then(process::user_id), "{address}");
+        let expected: &[String] = if is_near { &[address] } else { &[] };
+        assert_eq!(described.addresses, expected);
+        let offered = described.mechanisms.iter().filter(|it| it.offered);
+        let offered: Vec<_> = offered.map(|it| it.name.as_str()).collect();
+        match (is_near, is_inproc) {
+            (false, _) => assert_eq!(offered, ["tcp"]),
+            (_, true) => assert_eq!(offered, [""; 0]),
+            _ => assert!(offered.contains(&"shm") && !offered.contains(&"cma"), "{offered:?}"),
         }
-    });
+    }
 }
 
 #[test]
@@ -106,63 +104,57 @@ fn the_health_of_an_object_is_what_its_program_says() {
     assert_eq!(health(&caller, "echo.v1.Echo"), Ok(Health::Serving));
     assert_eq!(health(&caller, "echo.v1.Echo@hall"), Ok(Health::NotServing));
     assert_eq!(health(&caller, ""), Ok(Health::NotServing));
-    let unknown = health(&caller, "echo.v1.Echo@cellar").unwrap_err();
-    assert_eq!(unknown.code(), Code::NotFound);
-    assert!(unknown.message().contains("`echo.v1.Echo@cellar`"), "{unknown}");
+    let outcome = health(&caller, "echo.v1.Echo@cellar");
+    expect_error(outcome, Code::NotFound, &["`echo.v1.Echo@cellar`"]);
     // A long name is not looked at, and its letters not escaped, of which each is four.
-    let long = health(&caller, &"\u{7f}".repeat((4 << 20) - 100)).unwrap_err();
-    assert_eq!(long.code(), Code::InvalidArgument);
-    assert!(long.message().contains("4194204 bytes"), "{long}");
-    assert!(long.message().contains("limit of 256 bytes"), "{long}");
+    let outcome = health(&caller, &"\u{7f}".repeat((4 << 20) - 100));
+    expect_error(outcome, Code::InvalidArgument, &["4194204 bytes", "limit of 256 bytes"]);
     // Calls are served whatever it is.
     EchoCaller::new(&Client::new(), &served.via("#hall")).unwrap().nothing(&()).unwrap();
 }
 
-#[test]
+#[timed]
 fn a_server_with_several_loops_answers_as_one() {
-    in_time(|| {
-        let server = Server::builder().threads(2).register(shared_echo());
-        let server = server.listen(&unique_address()).start().unwrap();
-        let address = server.address().to_string();
-        // The loop with the fewest connections gets the next one, so both have one.
-        let callers = [0, 1].map(|_| ServerCaller::new(&Client::new(), &address).unwrap());
-        callers.iter().for_each(|caller| assert_eq!(names(&describe(caller)), ["echo.v1.Echo"]));
-        for caller in &callers {
-            let listed = caller.connections(&ConnectionsRequest::default()).unwrap();
-            let mut loops: Vec<_> = listed.connections.iter().map(|it| it.r#loop).collect();
-            loops.sort_unstable();
-            assert_eq!(loops, [0, 1]);
-            for connection in &listed.connections {
-                assert_eq!(connection.pid, Some(process::pid()));
-                assert_eq!(connection.uid, Some(process::user_id()));
-                assert_eq!(connection.mechanism, "shm");
-                assert!(connection.room_bytes > 0 && connection.descriptors > 0);
-            }
-            let counted = listed.connections.iter().filter(|it| it.slots_lent.is_some()).count();
-            assert_eq!(counted, 1, "only the own loop counts what is lent");
-            for live in [false, true] {
-                let request = ConnectionsRequest { live, ..ConnectionsRequest::default() };
-                let listed = caller.connections(&request).unwrap().connections;
-                assert_eq!(listed.iter().filter(|it| it.is_asking).count(), 1, "{listed:?}");
-            }
-            let described = describe(caller);
-            let shm = described.mechanisms.iter().find(|it| it.name == "shm").unwrap();
-            assert_eq!(shm.connections, Some(1), "the one of the call does not count");
+    let server = Server::builder().threads(2).register(shared_echo());
+    let server = server.listen(&unique_address()).start().unwrap();
+    let address = server.address().to_string();
+    // The loop with the fewest connections gets the next one, so both have one.
+    let callers = [0, 1].map(|_| ServerCaller::new(&Client::new(), &address).unwrap());
+    callers.iter().for_each(|caller| assert_eq!(names(&describe(caller)), ["echo.v1.Echo"]));
+    for caller in &callers {
+        let listed = caller.connections(&ConnectionsRequest::default()).unwrap();
+        let mut loops: Vec<_> = listed.connections.iter().map(|it| it.r#loop).collect();
+        loops.sort_unstable();
+        assert_eq!(loops, [0, 1]);
+        for connection in &listed.connections {
+            assert_eq!(connection.pid, Some(process::pid()));
+            assert_eq!(connection.uid, Some(process::user_id()));
+            assert_eq!(connection.mechanism, "shm");
+            assert!(connection.room_bytes > 0 && connection.descriptors > 0);
         }
-        assert!(server.set_health("echo.v1.Echo", Health::NotServing));
-        assert!(!server.set_health("echo.v1.Other", Health::NotServing));
-        for caller in &callers {
-            assert_eq!(health(caller, "echo.v1.Echo"), Ok(Health::NotServing));
+        let counted = listed.connections.iter().filter(|it| it.slots_lent.is_some()).count();
+        assert_eq!(counted, 1, "only the own loop counts what is lent");
+        for live in [false, true] {
+            let request = ConnectionsRequest { live, ..ConnectionsRequest::default() };
+            let listed = caller.connections(&request).unwrap().connections;
+            assert_eq!(listed.iter().filter(|it| it.is_asking).count(), 1, "{listed:?}");
         }
-        let [_, gone] = callers;
-        drop(gone);
-        crate::observed::wait_until("its end", || server.connection_counts().contains(&0));
-        let caller = ServerCaller::new(&Client::new(), &address).unwrap();
-        let listed =
-            caller.connections(&ConnectionsRequest { own_only: true, live: false }).unwrap();
-        assert_eq!(listed.connections.len(), 2);
-        server.stop().unwrap();
-    });
+        let described = describe(caller);
+        let shm = described.mechanisms.iter().find(|it| it.name == "shm").unwrap();
+        assert_eq!(shm.connections, Some(1), "the one of the call does not count");
+    }
+    assert!(server.set_health("echo.v1.Echo", Health::NotServing));
+    assert!(!server.set_health("echo.v1.Other", Health::NotServing));
+    for caller in &callers {
+        assert_eq!(health(caller, "echo.v1.Echo"), Ok(Health::NotServing));
+    }
+    let [_, gone] = callers;
+    drop(gone);
+    crate::observed::wait_until("its end", || server.connection_counts().contains(&0));
+    let caller = ServerCaller::new(&Client::new(), &address).unwrap();
+    let listed = caller.connections(&ConnectionsRequest { own_only: true, live: false }).unwrap();
+    assert_eq!(listed.connections.len(), 2);
+    server.stop().unwrap();
 }
 
 #[test]
@@ -229,40 +221,38 @@ fn interceptors_do_not_see_its_calls() {
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }
 
-#[test]
+#[timed]
 fn a_program_that_waits_for_a_signal_is_stopped_by_a_call() {
-    in_time(|| {
-        // One loop, which the program runs.
-        let address = unique_address();
-        let at = address.clone();
-        let (give, listens) = mpsc::channel();
-        let program = thread::spawn(move || {
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::new(&event_loop);
-            server.listen(&at).unwrap();
-            event_loop.poster().post(move |_| give.send(()).unwrap()).unwrap();
-            server.run_until_signal(&event_loop)
-        });
-        // The loop runs, and with it what waits for the signal.
-        listens.recv().unwrap();
-        let stop = || stop_by(&ServerCaller::new(&Client::new(), &address).unwrap());
-        assert_eq!(stop(), Ok(process::pid()));
-        program.join().unwrap().unwrap();
-        // Loops of its own.
-        let server = Server::builder().threads(2).listen(&address).start().unwrap();
-        let server = Arc::new(server);
-        let waiting = Arc::clone(&server);
-        let program = thread::spawn(move || waiting.run_until_signal());
-        assert_eq!(stop_when_it_can(stop), Ok(process::pid()));
-        assert_eq!(program.join().unwrap(), Ok(()));
-        assert_eq!(stop().unwrap_err().code(), Code::Unavailable);
-        // The same as a task.
-        let server = Server::builder().threads(2).listen(&address).start().unwrap();
-        let program = thread::spawn(|| block_on(server.serve()));
-        assert_eq!(stop_when_it_can(stop), Ok(process::pid()));
-        assert_eq!(program.join().unwrap(), Ok(()));
-        assert_eq!(stop().unwrap_err().code(), Code::Unavailable);
+    // One loop, which the program runs.
+    let address = unique_address();
+    let at = address.clone();
+    let (give, listens) = mpsc::channel();
+    let program = thread::spawn(move || {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        server.listen(&at).unwrap();
+        event_loop.poster().post(move |_| give.send(()).unwrap()).unwrap();
+        server.run_until_signal(&event_loop)
     });
+    // The loop runs, and with it what waits for the signal.
+    listens.recv().unwrap();
+    let stop = || stop_by(&ServerCaller::new(&Client::new(), &address).unwrap());
+    assert_eq!(stop(), Ok(process::pid()));
+    program.join().unwrap().unwrap();
+    // Loops of its own.
+    let server = Server::builder().threads(2).listen(&address).start().unwrap();
+    let server = Arc::new(server);
+    let waiting = Arc::clone(&server);
+    let program = thread::spawn(move || waiting.run_until_signal());
+    assert_eq!(stop_when_it_can(stop), Ok(process::pid()));
+    assert_eq!(program.join().unwrap(), Ok(()));
+    assert_eq!(stop().unwrap_err().code(), Code::Unavailable);
+    // The same as a task.
+    let server = Server::builder().threads(2).listen(&address).start().unwrap();
+    let program = thread::spawn(|| block_on(server.serve()));
+    assert_eq!(stop_when_it_can(stop), Ok(process::pid()));
+    assert_eq!(program.join().unwrap(), Ok(()));
+    assert_eq!(stop().unwrap_err().code(), Code::Unavailable);
 }
 
 fn stop_by(server: &ServerCaller) -> Result<i32, Status> {
@@ -283,39 +273,35 @@ fn stop_when_it_can(stop: impl Fn() -> Result<i32, Status>) -> Result<i32, Statu
     outcome
 }
 
-#[test]
+#[timed]
 fn a_call_under_way_has_its_reply_and_no_other_begins() {
-    in_time(|| {
-        let gate = Arc::new(Gate::default());
-        let closed = Arc::clone(&gate);
-        let limits = Limits { drain_timeout: PATIENCE, ..Limits::default() };
-        let server = Server::builder().threads(2).limits(limits).register(Threaded::new(
-            move |_, request| {
-                closed.pass();
-                Ok(request.clone())
-            },
-        ));
-        let server = Arc::new(server.listen(&unique_address()).start().unwrap());
-        let address = server.address().to_string();
-        // It goes to the other loop than the method that blocks its own.
-        let call = Caller::start(&address);
-        // The loop that would accept another connection is blocked.
-        let stopper = Client::builder().reconnect(ReconnectPolicy::Never).build();
-        let stopper = ServerCaller::new(&stopper, &address).unwrap();
-        describe(&stopper);
-        let call = call.call(7);
-        gate.wait_for(1);
-        let waiting = Arc::clone(&server);
-        let program = thread::spawn(move || waiting.run_until_signal());
-        assert_eq!(stop_when_it_can(|| stop_by(&stopper)), Ok(process::pid()));
-        crate::observed::wait_until("the drain", || describe_or_fail(&stopper).is_err());
-        let refused = describe_or_fail(&stopper).unwrap_err();
-        assert_eq!(refused.code(), Code::Unavailable, "{refused}");
-        assert!(!call.is_finished() && !program.is_finished());
-        gate.open();
-        assert_eq!(call.join().unwrap(), Ok(7));
-        assert_eq!(program.join().unwrap(), Ok(()));
-    });
+    let gate = Arc::new(Gate::default());
+    let closed = Arc::clone(&gate);
+    let limits = Limits { drain_timeout: PATIENCE, ..Limits::default() };
+    let server =
+        Server::builder().threads(2).limits(limits).register(Threaded::new(move |_, request| {
+            closed.pass();
+            Ok(request.clone())
+        }));
+    let server = Arc::new(server.listen(&unique_address()).start().unwrap());
+    let address = server.address().to_string();
+    // It goes to the other loop than the method that blocks its own.
+    let call = Caller::start(&address);
+    // The loop that would accept another connection is blocked.
+    let stopper = Client::builder().reconnect(ReconnectPolicy::Never).build();
+    let stopper = ServerCaller::new(&stopper, &address).unwrap();
+    describe(&stopper);
+    let call = call.call(7);
+    gate.wait_for(1);
+    let waiting = Arc::clone(&server);
+    let program = thread::spawn(move || waiting.run_until_signal());
+    assert_eq!(stop_when_it_can(|| stop_by(&stopper)), Ok(process::pid()));
+    crate::observed::wait_until("the drain", || describe_or_fail(&stopper).is_err());
+    expect_code(describe_or_fail(&stopper), Code::Unavailable);
+    assert!(!call.is_finished() && !program.is_finished());
+    gate.open();
+    assert_eq!(call.join().unwrap(), Ok(7));
+    assert_eq!(program.join().unwrap(), Ok(()));
 }
 
 fn describe_or_fail(server: &ServerCaller) -> Result<DescribeReply, Status> {
@@ -328,8 +314,7 @@ fn a_program_that_ends_in_another_way_is_not_stopped() {
         server.listen(&unique_address()).unwrap().to_string()
     });
     let caller = ServerCaller::new(&Client::new(), &address).unwrap();
-    let refused = stop_by(&caller).unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition);
+    let refused = expect_code(stop_by(&caller), Code::FailedPrecondition);
     let pid = format!("a signal to process {}", process::pid());
     assert!(refused.message().contains(&pid), "{refused}");
     assert_eq!(refused.metadata().get(STOP_BY_SIGNAL), Some("SIGTERM"));

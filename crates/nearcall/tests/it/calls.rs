@@ -14,9 +14,9 @@ use nearcall_testkit::tasks;
 
 use crate::echo::{EchoCaller, Failure};
 use crate::stage::{
-    PATIENCE, Scripted, command, in_time, keeper, serve_scripted, turn_until, words,
+    PATIENCE, Scripted, command, in_time, keeper, serve_scripted, timed, turn_until, words,
 };
-use crate::support::Served;
+use crate::support::{Served, expect_code};
 
 /// A caller of the plain service of a server, in a client without a loop.
 fn plain(served: &Served) -> EchoCaller {
@@ -32,36 +32,32 @@ fn keeping() -> Served {
     serve_scripted(Limits::default(), |_| keeper())
 }
 
-#[test]
+#[timed]
 fn every_code_and_its_text_travel() {
-    in_time(|| {
-        let served = Served::start();
-        let echo = plain(&served);
-        for number in 1..=16 {
-            let text = format!("the text of {number}, with \u{e4} and \u{1f600}");
-            let status = echo.fail(&Failure { code: number, text: text.clone() }).unwrap_err();
-            assert_eq!(u32::from(status.code().number()), number);
-            assert_eq!(status.message(), text);
-        }
-        let status = echo.fail(&Failure::default()).unwrap_err();
-        assert_eq!(status, Status::unknown(""), "success is no failure");
-    });
+    let served = Served::start();
+    let echo = plain(&served);
+    for number in 1..=16 {
+        let text = format!("the text of {number}, with \u{e4} and \u{1f600}");
+        let status = echo.fail(&Failure { code: number, text: text.clone() }).unwrap_err();
+        assert_eq!(u32::from(status.code().number()), number);
+        assert_eq!(status.message(), text);
+    }
+    let status = echo.fail(&Failure::default()).unwrap_err();
+    assert_eq!(status, Status::unknown(""), "success is no failure");
 }
 
-#[test]
+#[timed]
 fn metadata_of_both_kinds_travel() {
-    in_time(|| {
-        let served = Served::start();
-        let echo = plain(&served);
-        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let options = CallOptions::new().metadata("traceparent", trace).unwrap();
-        let options = options.metadata_bin("token-bin", &[0, 255, 10]).unwrap();
-        let seen = echo.with(options.clone()).look(&()).unwrap();
-        assert_eq!(seen.metadata.len(), 2);
-        assert_eq!(seen.metadata["traceparent"], trace.as_bytes());
-        assert_eq!(seen.metadata["token-bin"], &[0, 255, 10][..]);
-        assert!(echo.look(&()).unwrap().metadata.is_empty());
-    });
+    let served = Served::start();
+    let echo = plain(&served);
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let options = CallOptions::new().metadata("traceparent", trace).unwrap();
+    let options = options.metadata_bin("token-bin", &[0, 255, 10]).unwrap();
+    let seen = echo.with(options.clone()).look(&()).unwrap();
+    assert_eq!(seen.metadata.len(), 2);
+    assert_eq!(seen.metadata["traceparent"], trace.as_bytes());
+    assert_eq!(seen.metadata["token-bin"], &[0, 255, 10][..]);
+    assert!(echo.look(&()).unwrap().metadata.is_empty());
 }
 
 #[test]
@@ -76,65 +72,56 @@ fn bad_metadata_never_leave() {
         let served = Served::start();
         let echo = plain(&served);
         let options = CallOptions::new().metadata("long", &"v".repeat(9_000)).unwrap();
-        let status = echo.with(options).nothing(&()).unwrap_err();
-        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+        expect_code(echo.with(options).nothing(&()), Code::ResourceExhausted);
         echo.nothing(&()).unwrap();
     });
 }
 
-#[test]
+#[timed]
 fn the_context_names_the_caller_and_the_method() {
-    in_time(|| {
-        let served = Served::start();
-        let echo = plain(&served);
-        let seen = echo.look(&()).unwrap();
-        assert_eq!((seen.uid, seen.pid), (process::user_id(), process::pid()));
-        assert_eq!(seen.method, "Look");
-        assert_eq!(seen.remaining_ns, 0, "it has no deadline");
-        assert!(!seen.local);
-        let options = CallOptions::new().deadline(PATIENCE);
-        let left = Duration::from_nanos(echo.with(options).look(&()).unwrap().remaining_ns);
-        assert!(!left.is_zero() && left < PATIENCE, "{left:?}");
-    });
+    let served = Served::start();
+    let echo = plain(&served);
+    let seen = echo.look(&()).unwrap();
+    assert_eq!((seen.uid, seen.pid), (process::user_id(), process::pid()));
+    assert_eq!(seen.method, "Look");
+    assert_eq!(seen.remaining_ns, 0, "it has no deadline");
+    assert!(!seen.local);
+    let options = CallOptions::new().deadline(PATIENCE);
+    let left = Duration::from_nanos(echo.with(options).look(&()).unwrap().remaining_ns);
+    assert!(!left.is_zero() && left < PATIENCE, "{left:?}");
 }
 
-#[test]
+#[timed]
 fn a_deadline_ends_a_call_without_an_answer() {
-    in_time(|| {
-        let served = keeping();
-        let echo = scripted(&served);
-        let short = Duration::from_millis(5);
-        let start = clock::now();
-        for options in [
-            CallOptions::new().deadline(short),
-            CallOptions::new().deadline_at(clock::now() + short),
-            CallOptions::new().deadline(Duration::ZERO),
-            CallOptions::new().deadline_at(clock::now()),
-        ] {
-            let status = echo.with(options.clone()).later(&words(0)).unwrap_err();
-            assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        }
-        assert!(clock::now() >= start + short);
-        // The server has noticed, too: by its own clock, or by the cancellation.
-        while echo.say(&words(command::WANTED)).unwrap().number > 0 {}
-        // A generous one does no harm, nor does one that is further away than the clock counts.
-        for generous in [PATIENCE, Duration::MAX] {
-            echo.with(CallOptions::new().deadline(generous)).nothing(&()).unwrap();
-        }
-    });
+    let served = keeping();
+    let echo = scripted(&served);
+    let short = Duration::from_millis(5);
+    let start = clock::now();
+    for options in [
+        CallOptions::new().deadline(short),
+        CallOptions::new().deadline_at(clock::now() + short),
+        CallOptions::new().deadline(Duration::ZERO),
+        CallOptions::new().deadline_at(clock::now()),
+    ] {
+        expect_code(echo.with(options.clone()).later(&words(0)), Code::DeadlineExceeded);
+    }
+    assert!(clock::now() >= start + short);
+    // The server has noticed, too: by its own clock, or by the cancellation.
+    while echo.say(&words(command::WANTED)).unwrap().number > 0 {}
+    // A generous one does no harm, nor does one that is further away than the clock counts.
+    for generous in [PATIENCE, Duration::MAX] {
+        echo.with(CallOptions::new().deadline(generous)).nothing(&()).unwrap();
+    }
 }
 
-#[test]
+#[timed]
 fn a_method_brings_its_deadline_from_the_proto_file() {
-    in_time(|| {
-        let served = keeping();
-        let echo = scripted(&served);
-        let status = echo.quick(&words(1)).unwrap_err();
-        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        let options = CallOptions::new().deadline(PATIENCE);
-        let left = echo.with(options.clone()).quick(&words(0)).unwrap().number;
-        assert!(left > 1_000_000_000, "options go before the file: {left}");
-    });
+    let served = keeping();
+    let echo = scripted(&served);
+    expect_code(echo.quick(&words(1)), Code::DeadlineExceeded);
+    let options = CallOptions::new().deadline(PATIENCE);
+    let left = echo.with(options.clone()).quick(&words(0)).unwrap().number;
+    assert!(left > 1_000_000_000, "options go before the file: {left}");
 }
 
 /// A server whose `Say` looks at another one and gives back what was left there, with a deadline
@@ -165,47 +152,42 @@ fn next_is_hop(next: &EchoCaller) -> bool {
     format!("{next:?}").contains("#s")
 }
 
-#[test]
+#[timed]
 fn nested_calls_inherit_what_is_left() {
-    in_time(|| {
-        let last = Served::start();
-        let second = hop(last.address.clone());
-        let first = hop(second.via("#s"));
-        let echo = scripted(&first);
-        for own in [0, 1] {
-            let options = CallOptions::new().deadline(PATIENCE);
-            let left = echo.with(options).say(&words(own)).unwrap().number;
-            assert!(left > 0 && u128::from(left) < PATIENCE.as_nanos());
-        }
-        // Nothing is left over for a call without one.
-        assert_eq!(echo.say(&words(0)).unwrap().number, 0);
-    });
+    let last = Served::start();
+    let second = hop(last.address.clone());
+    let first = hop(second.via("#s"));
+    let echo = scripted(&first);
+    for own in [0, 1] {
+        let options = CallOptions::new().deadline(PATIENCE);
+        let left = echo.with(options).say(&words(own)).unwrap().number;
+        assert!(left > 0 && u128::from(left) < PATIENCE.as_nanos());
+    }
+    // Nothing is left over for a call without one.
+    assert_eq!(echo.say(&words(0)).unwrap().number, 0);
 }
 
-#[test]
+#[timed]
 fn a_nested_call_ends_with_the_call_that_it_serves() {
-    in_time(|| {
-        let last = keeping();
-        let to = last.via("#s");
-        let (give, take) = mpsc::channel();
-        let first = serve_scripted(Limits::default(), move |event_loop| {
-            let next = EchoCaller::new(&Client::in_loop(event_loop), &to).unwrap();
-            next.nothing(&()).unwrap();
-            Scripted::new(move |_, request| {
-                let ended = next.later(request);
-                give.send(ended.clone().unwrap_err()).unwrap();
-                ended
-            })
-        });
-        let echo = scripted(&first);
-        // Both are connected, so that all of the time is the calls'.
-        echo.nothing(&()).unwrap();
-        let options = CallOptions::new().deadline(Duration::from_millis(200));
-        let status = echo.with(options).say(&words(0)).unwrap_err();
-        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        let status = take.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    let last = keeping();
+    let to = last.via("#s");
+    let (give, take) = mpsc::channel();
+    let first = serve_scripted(Limits::default(), move |event_loop| {
+        let next = EchoCaller::new(&Client::in_loop(event_loop), &to).unwrap();
+        next.nothing(&()).unwrap();
+        Scripted::new(move |_, request| {
+            let ended = next.later(request);
+            give.send(ended.clone().unwrap_err()).unwrap();
+            ended
+        })
     });
+    let echo = scripted(&first);
+    // Both are connected, so that all of the time is the calls'.
+    echo.nothing(&()).unwrap();
+    let options = CallOptions::new().deadline(Duration::from_millis(200));
+    expect_code(echo.with(options).say(&words(0)), Code::DeadlineExceeded);
+    let status = take.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
 }
 
 #[test]
@@ -240,136 +222,118 @@ fn a_cancellation_reaches_a_service_that_works() {
     }
 }
 
-#[test]
+#[timed]
 fn a_responder_learns_that_its_caller_is_gone() {
-    in_time(|| {
-        let served = keeping();
-        let echo = scripted(&served);
-        let mut started: Vec<_> = (0..3).map(|number| echo.start_later(&words(number))).collect();
-        let wanted = || echo.say(&words(command::WANTED)).unwrap().number;
-        assert_eq!(wanted(), 3);
-        started.remove(1).cancel();
-        assert_eq!(wanted(), 2);
-        drop(started.remove(0));
-        assert_eq!(wanted(), 1);
-        assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 3);
-        assert_eq!(started.remove(0).wait().unwrap().number, 2);
-    });
+    let served = keeping();
+    let echo = scripted(&served);
+    let mut started: Vec<_> = (0..3).map(|number| echo.start_later(&words(number))).collect();
+    let wanted = || echo.say(&words(command::WANTED)).unwrap().number;
+    assert_eq!(wanted(), 3);
+    started.remove(1).cancel();
+    assert_eq!(wanted(), 2);
+    drop(started.remove(0));
+    assert_eq!(wanted(), 1);
+    assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 3);
+    assert_eq!(started.remove(0).wait().unwrap().number, 2);
 }
 
-#[test]
+#[timed]
 fn a_responder_outlives_its_caller() {
-    in_time(|| {
-        let served = keeping();
-        let echo = scripted(&served);
-        let gone = scripted(&served);
-        let started = gone.start_later(&words(0));
-        while echo.say(&words(command::WANTED)).unwrap().number == 0 {}
-        drop((started, gone));
-        while echo.say(&words(command::WANTED)).unwrap().number > 0 {}
-        assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 1);
-    });
+    let served = keeping();
+    let echo = scripted(&served);
+    let gone = scripted(&served);
+    let started = gone.start_later(&words(0));
+    while echo.say(&words(command::WANTED)).unwrap().number == 0 {}
+    drop((started, gone));
+    while echo.say(&words(command::WANTED)).unwrap().number > 0 {}
+    assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 1);
 }
 
-#[test]
+#[timed]
 fn answers_come_in_any_order_and_are_taken_in_any() {
-    in_time(|| {
-        let served = keeping();
-        let echo = scripted(&served);
-        let mut started: Vec<_> =
-            (0..5).map(|number| Some(echo.start_later(&words(number)))).collect();
-        assert!(started.iter().flatten().all(|started| !started.is_done()));
-        assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 5);
-        // The answers went out before that of the command.
-        assert!(started.iter().flatten().all(nearcall::client::PendingCall::is_done));
-        for index in [1, 4, 0, 3, 2] {
-            let reply = started[index].take().unwrap().wait().unwrap();
-            assert_eq!(reply.number, index as u64);
-        }
-    });
+    let served = keeping();
+    let echo = scripted(&served);
+    let mut started: Vec<_> = (0..5).map(|number| Some(echo.start_later(&words(number)))).collect();
+    assert!(started.iter().flatten().all(|started| !started.is_done()));
+    assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 5);
+    // The answers went out before that of the command.
+    assert!(started.iter().flatten().all(nearcall::client::PendingCall::is_done));
+    for index in [1, 4, 0, 3, 2] {
+        let reply = started[index].take().unwrap().wait().unwrap();
+        assert_eq!(reply.number, index as u64);
+    }
 }
 
-#[test]
+#[timed]
 fn a_call_that_is_dropped_unanswered_is_an_internal_error() {
-    in_time(|| {
-        let served = keeping();
-        let echo = scripted(&served);
-        let started = echo.start_later(&words(0));
-        assert_eq!(echo.say(&words(command::DROP)).unwrap().number, 1);
-        let status = started.wait().unwrap_err();
-        assert_eq!(status.code(), Code::Internal, "{status}");
-    });
+    let served = keeping();
+    let echo = scripted(&served);
+    let started = echo.start_later(&words(0));
+    assert_eq!(echo.say(&words(command::DROP)).unwrap().number, 1);
+    expect_code(started.wait(), Code::Internal);
 }
 
-#[test]
+#[timed]
 fn a_panic_is_unknown_and_the_server_lives() {
-    in_time(|| {
-        let served = keeping();
-        let echo = scripted(&served);
-        for _ in 0..3 {
-            let status = echo.panic(&()).unwrap_err();
-            assert_eq!(status.code(), Code::Unknown, "{status}");
-            assert!(!status.message().contains("asked for it"), "the text stays there: {status}");
-            let status = echo.later(&words(u64::MAX)).unwrap_err();
-            assert_eq!(status.code(), Code::Unknown, "{status}");
-        }
-        echo.nothing(&()).unwrap();
-    });
+    let served = keeping();
+    let echo = scripted(&served);
+    for _ in 0..3 {
+        let status = expect_code(echo.panic(&()), Code::Unknown);
+        assert!(!status.message().contains("asked for it"), "the text stays there: {status}");
+        expect_code(echo.later(&words(u64::MAX)), Code::Unknown);
+    }
+    echo.nothing(&()).unwrap();
 }
 
-#[test]
+#[timed]
 fn a_started_call_is_a_future_of_a_loop() {
-    in_time(|| {
-        let served = keeping();
-        let event_loop = EventLoop::new().unwrap();
-        let client = Client::in_loop(&event_loop);
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let (woken, waker) = tasks::waker();
-        let mut task = TaskContext::from_waker(&waker);
-        let mut started = pin!(echo.start_later(&words(7)));
-        assert!(started.as_mut().poll(&mut task).is_pending());
-        let command = echo.start_say(&words(command::ANSWER));
-        turn_until(&event_loop, || woken.count() > 0);
-        let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {
-            panic!("woken before the end")
-        };
-        assert_eq!(reply.unwrap().number, 7);
-        assert_eq!(command.wait().unwrap().number, 1);
-        // One that ends by its deadline wakes as well.
-        let before = woken.count();
-        let options = CallOptions::new().deadline(Duration::from_millis(5));
-        let mut started = pin!(echo.with(options).start_later(&words(7)));
-        assert!(started.as_mut().poll(&mut task).is_pending());
-        turn_until(&event_loop, || woken.count() > before);
-        let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {
-            panic!("woken before the end")
-        };
-        assert_eq!(reply.unwrap_err().code(), Code::DeadlineExceeded);
-    });
+    let served = keeping();
+    let event_loop = EventLoop::new().unwrap();
+    let client = Client::in_loop(&event_loop);
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let (woken, waker) = tasks::waker();
+    let mut task = TaskContext::from_waker(&waker);
+    let mut started = pin!(echo.start_later(&words(7)));
+    assert!(started.as_mut().poll(&mut task).is_pending());
+    let command = echo.start_say(&words(command::ANSWER));
+    turn_until(&event_loop, || woken.count() > 0);
+    let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {
+        panic!("woken before the end")
+    };
+    assert_eq!(reply.unwrap().number, 7);
+    assert_eq!(command.wait().unwrap().number, 1);
+    // One that ends by its deadline wakes as well.
+    let before = woken.count();
+    let options = CallOptions::new().deadline(Duration::from_millis(5));
+    let mut started = pin!(echo.with(options).start_later(&words(7)));
+    assert!(started.as_mut().poll(&mut task).is_pending());
+    turn_until(&event_loop, || woken.count() > before);
+    let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {
+        panic!("woken before the end")
+    };
+    assert_eq!(reply.unwrap_err().code(), Code::DeadlineExceeded);
 }
 
-#[test]
+#[timed]
 fn a_waker_that_panics_ends_neither_the_loop_nor_other_calls() {
-    in_time(|| {
-        let served = keeping();
-        let event_loop = EventLoop::new().unwrap();
-        let client = Client::in_loop(&event_loop);
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let ((woken, good), bad) = (tasks::waker(), tasks::panicking());
-        // They end together.
-        let mut calls = [&bad, &bad, &good].map(|waker| {
-            let mut started = Box::pin(echo.start_later(&words(7)));
-            assert!(started.as_mut().poll(&mut TaskContext::from_waker(waker)).is_pending());
-            started
-        });
-        let command = echo.start_say(&words(command::ANSWER));
-        turn_until(&event_loop, || woken.count() > 0);
-        assert_eq!(command.wait().unwrap().number, 3);
-        for call in &mut calls {
-            let polled = call.as_mut().poll(&mut TaskContext::from_waker(&good));
-            assert!(matches!(polled, Poll::Ready(Ok(_))), "{polled:?}");
-        }
+    let served = keeping();
+    let event_loop = EventLoop::new().unwrap();
+    let client = Client::in_loop(&event_loop);
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let ((woken, good), bad) = (tasks::waker(), tasks::panicking());
+    // They end together.
+    let mut calls = [&bad, &bad, &good].map(|waker| {
+        let mut started = Box::pin(echo.start_later(&words(7)));
+        assert!(started.as_mut().poll(&mut TaskContext::from_waker(waker)).is_pending());
+        started
     });
+    let command = echo.start_say(&words(command::ANSWER));
+    turn_until(&event_loop, || woken.count() > 0);
+    assert_eq!(command.wait().unwrap().number, 3);
+    for call in &mut calls {
+        let polled = call.as_mut().poll(&mut TaskContext::from_waker(&good));
+        assert!(matches!(polled, Poll::Ready(Ok(_))), "{polled:?}");
+    }
 }
 
 #[test]

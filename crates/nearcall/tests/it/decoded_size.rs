@@ -12,8 +12,8 @@ use nearcall::{Client, Code, Context, EventLoop, Limits, Message, Status};
 
 use crate::async_client::block_on;
 use crate::observed::while_a_good_client_calls;
-use crate::stage::in_time;
-use crate::support::{Served, method, object};
+use crate::stage::timed;
+use crate::support::{Served, expect_code, method, object};
 use nearcall_testkit::sizes::{
     Count, Lists, Sizes, SizesAsyncCaller, SizesCaller, SizesDispatcher, Wide,
 };
@@ -126,66 +126,59 @@ fn expect_refused<T: std::fmt::Debug>(outcome: Result<T, Status>) {
     }
 }
 
-#[test]
+#[timed]
 fn r06_a_request_that_grows_too_much_is_refused_before_it_is_decoded() {
-    in_time(|| {
-        let served = serve(Limits { decoded_bytes_max: SMALL, ..Limits::default() });
-        while_a_good_client_calls(&served.address, || {
-            let caller = SizesCaller::new(&Client::new(), &served.address).unwrap();
-            expect_refused(caller.send(&lists(MANY)));
-            assert_eq!(caller.send(&lists(3_000)).unwrap().wides, 3_000);
-            let mut sending = caller.send_each().unwrap();
-            sending.send(&lists(5)).unwrap();
-            // The service has read the item by then, or the end of the stream says so.
-            let _ = sending.send(&lists(MANY));
-            expect_refused(sending.finish());
-        });
-    });
-}
-
-#[test]
-fn r06_a_reply_that_grows_too_much_is_refused_before_it_is_decoded() {
-    in_time(|| {
-        let served = serve(Limits::default());
-        let limits = Limits { decoded_bytes_max: SMALL, ..Limits::default() };
-        let event_loop = EventLoop::new().unwrap();
-        let ask = Count { wides: MANY as u64, numbers: 0 };
-        for client in [
-            Client::builder().limits(limits).build(),
-            Client::builder().limits(limits).in_loop(&event_loop).build(),
-        ] {
-            let caller = SizesCaller::new(&client, &served.address).unwrap();
-            expect_refused(caller.get(&ask));
-            expect_refused(caller.start_get(&ask).wait());
-            let mut items = caller.get_each(&ask).unwrap();
-            assert_eq!(items.recv().unwrap().unwrap().wides.len(), 1);
-            expect_refused(items.recv());
-            caller.nothing(&()).unwrap();
-        }
-        let client = Client::builder().limits(limits).build();
-        let caller = SizesAsyncCaller::new(&client, &served.address).unwrap();
-        block_on(async {
-            expect_refused(caller.get(&ask).await);
-            let mut items = caller.get_each(&ask).await.unwrap();
-            assert_eq!(items.next().await.unwrap().unwrap().wides.len(), 1);
-            expect_refused(items.next().await.unwrap());
-            caller.nothing(&()).await.unwrap();
-        });
-    });
-}
-
-#[test]
-fn r06_the_longest_list_of_small_numbers_is_taken() {
-    in_time(|| {
-        let served = serve(Limits::default());
+    let served = serve(Limits { decoded_bytes_max: SMALL, ..Limits::default() });
+    while_a_good_client_calls(&served.address, || {
         let caller = SizesCaller::new(&Client::new(), &served.address).unwrap();
-        let numbers = (4 << 20) - 100;
-        let request = Lists { numbers: vec![1; numbers], ..Lists::default() };
-        assert_eq!(caller.send(&request).unwrap().numbers, numbers as u64);
-        let status = caller.send(&lists((2 << 20) - 100)).unwrap_err();
-        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-        caller.nothing(&()).unwrap();
+        expect_refused(caller.send(&lists(MANY)));
+        assert_eq!(caller.send(&lists(3_000)).unwrap().wides, 3_000);
+        let mut sending = caller.send_each().unwrap();
+        sending.send(&lists(5)).unwrap();
+        // The service has read the item by then, or the end of the stream says so.
+        let _ = sending.send(&lists(MANY));
+        expect_refused(sending.finish());
     });
+}
+
+#[timed]
+fn r06_a_reply_that_grows_too_much_is_refused_before_it_is_decoded() {
+    let served = serve(Limits::default());
+    let limits = Limits { decoded_bytes_max: SMALL, ..Limits::default() };
+    let event_loop = EventLoop::new().unwrap();
+    let ask = Count { wides: MANY as u64, numbers: 0 };
+    for client in [
+        Client::builder().limits(limits).build(),
+        Client::builder().limits(limits).in_loop(&event_loop).build(),
+    ] {
+        let caller = SizesCaller::new(&client, &served.address).unwrap();
+        expect_refused(caller.get(&ask));
+        expect_refused(caller.start_get(&ask).wait());
+        let mut items = caller.get_each(&ask).unwrap();
+        assert_eq!(items.recv().unwrap().unwrap().wides.len(), 1);
+        expect_refused(items.recv());
+        caller.nothing(&()).unwrap();
+    }
+    let client = Client::builder().limits(limits).build();
+    let caller = SizesAsyncCaller::new(&client, &served.address).unwrap();
+    block_on(async {
+        expect_refused(caller.get(&ask).await);
+        let mut items = caller.get_each(&ask).await.unwrap();
+        assert_eq!(items.next().await.unwrap().unwrap().wides.len(), 1);
+        expect_refused(items.next().await.unwrap());
+        caller.nothing(&()).await.unwrap();
+    });
+}
+
+#[timed]
+fn r06_the_longest_list_of_small_numbers_is_taken() {
+    let served = serve(Limits::default());
+    let caller = SizesCaller::new(&Client::new(), &served.address).unwrap();
+    let numbers = (4 << 20) - 100;
+    let request = Lists { numbers: vec![1; numbers], ..Lists::default() };
+    assert_eq!(caller.send(&request).unwrap().numbers, numbers as u64);
+    expect_code(caller.send(&lists((2 << 20) - 100)), Code::ResourceExhausted);
+    caller.nothing(&()).unwrap();
 }
 
 /// A message of `Send` within itself, so many levels deep.
@@ -202,41 +195,39 @@ pub(crate) fn nested(levels: usize) -> Vec<u8> {
     bytes
 }
 
-#[test]
+#[timed]
 fn r06_malformed_messages_end_their_calls_and_nothing_else() {
-    in_time(|| {
-        let served = serve(Limits::default());
-        let send = method(SizesCaller::INTERFACE, "Send");
-        let call = |bytes: Vec<u8>| {
-            let object = object(&Client::new(), SizesCaller::INTERFACE, &served.address);
-            object.start::<_, Count>(send, &Raw(bytes)).wait()
-        };
-        while_a_good_client_calls(&served.address, || {
-            call(nested(99)).unwrap();
-            let status = call(nested(101)).unwrap_err();
-            assert!(status.message().ends_with("recursion limit reached"), "{status}");
-            let long = |field: [u8; 2]| [nested(20_000), field.to_vec()].concat();
-            for (what, bytes) in [
-                ("101 levels", nested(101)),
-                ("100,000 levels", nested(100_000)),
-                ("no UTF-8", vec![3 << 3 | 2, 2, 0xff, 0xfe]),
-                ("a number where a message belongs", vec![1 << 3, 1]),
-                ("a message where a number belongs", vec![12 << 3, 1]),
-                ("a group without an end", vec![1 << 3 | 3]),
-                ("the end of no group", vec![1 << 3 | 4]),
-                ("field number 0", vec![2, 0]),
-                ("a wire type that does not exist", vec![1 << 3 | 7, 0]),
-                ("a length behind the end", vec![3 << 3 | 2, 5, b'x']),
-                ("a length of 2^63", [vec![3 << 3 | 2], vec![0x80; 8], vec![0x80, 1]].concat()),
-                ("a number of 11 bytes", [vec![10 << 3], vec![0x80; 10], vec![1]].concat()),
-                ("half a number", vec![10 << 3, 0x80]),
-                ("much that is right before", long([3 << 3 | 2, 9])),
-            ] {
-                let status = call(bytes).expect_err(what);
-                assert_eq!(status.code(), Code::Internal, "{what}: {status}");
-                assert!(status.message().len() < 1024, "{what}: {}", status.message().len());
-            }
-        });
+    let served = serve(Limits::default());
+    let send = method(SizesCaller::INTERFACE, "Send");
+    let call = |bytes: Vec<u8>| {
+        let object = object(&Client::new(), SizesCaller::INTERFACE, &served.address);
+        object.start::<_, Count>(send, &Raw(bytes)).wait()
+    };
+    while_a_good_client_calls(&served.address, || {
+        call(nested(99)).unwrap();
+        let status = call(nested(101)).unwrap_err();
+        assert!(status.message().ends_with("recursion limit reached"), "{status}");
+        let long = |field: [u8; 2]| [nested(20_000), field.to_vec()].concat();
+        for (what, bytes) in [
+            ("101 levels", nested(101)),
+            ("100,000 levels", nested(100_000)),
+            ("no UTF-8", vec![3 << 3 | 2, 2, 0xff, 0xfe]),
+            ("a number where a message belongs", vec![1 << 3, 1]),
+            ("a message where a number belongs", vec![12 << 3, 1]),
+            ("a group without an end", vec![1 << 3 | 3]),
+            ("the end of no group", vec![1 << 3 | 4]),
+            ("field number 0", vec![2, 0]),
+            ("a wire type that does not exist", vec![1 << 3 | 7, 0]),
+            ("a length behind the end", vec![3 << 3 | 2, 5, b'x']),
+            ("a length of 2^63", [vec![3 << 3 | 2], vec![0x80; 8], vec![0x80, 1]].concat()),
+            ("a number of 11 bytes", [vec![10 << 3], vec![0x80; 10], vec![1]].concat()),
+            ("half a number", vec![10 << 3, 0x80]),
+            ("much that is right before", long([3 << 3 | 2, 9])),
+        ] {
+            let status = call(bytes).expect_err(what);
+            assert_eq!(status.code(), Code::Internal, "{what}: {status}");
+            assert!(status.message().len() < 1024, "{what}: {}", status.message().len());
+        }
     });
 }
 
@@ -252,48 +243,44 @@ fn expect_too_deep<T: std::fmt::Debug>(outcome: Result<T, Status>, what: &str) {
     assert!(status.message().contains(&text), "`{text}` is missing in: {status}");
 }
 
-#[test]
+#[timed]
 fn r06_what_is_nested_too_deeply_is_refused_before_it_is_encoded() {
-    in_time(|| {
-        let served = serve(Limits::default());
-        let event_loop = EventLoop::new().unwrap();
-        for client in [Client::new(), Client::builder().in_loop(&event_loop).build()] {
-            let caller = SizesCaller::new(&client, &served.address).unwrap();
-            caller.send(&deep(100)).unwrap();
-            caller.get(&Count { wides: 0, numbers: 100 }).unwrap();
-            for levels in [101, DEEP] {
-                let (request, ask) = (deep(levels), Count { wides: 0, numbers: levels as u64 });
-                expect_too_deep(caller.send(&request), "request");
-                expect_too_deep(caller.start_send(&request).wait(), "request");
-                expect_too_deep(caller.get(&ask), "reply");
-                let mut sending = caller.send_each().unwrap();
-                expect_too_deep(sending.send(&request), "item");
-                sending.send(&lists(5)).unwrap();
-                assert_eq!(sending.finish().unwrap().wides, 5);
-                let mut items = caller.get_each(&ask).unwrap();
-                assert_eq!(items.recv().unwrap().unwrap().wides.len(), 1);
-                expect_too_deep(items.recv(), "item");
-            }
-            caller.nothing(&()).unwrap();
+    let served = serve(Limits::default());
+    let event_loop = EventLoop::new().unwrap();
+    for client in [Client::new(), Client::builder().in_loop(&event_loop).build()] {
+        let caller = SizesCaller::new(&client, &served.address).unwrap();
+        caller.send(&deep(100)).unwrap();
+        caller.get(&Count { wides: 0, numbers: 100 }).unwrap();
+        for levels in [101, DEEP] {
+            let (request, ask) = (deep(levels), Count { wides: 0, numbers: levels as u64 });
+            expect_too_deep(caller.send(&request), "request");
+            expect_too_deep(caller.start_send(&request).wait(), "request");
+            expect_too_deep(caller.get(&ask), "reply");
+            let mut sending = caller.send_each().unwrap();
+            expect_too_deep(sending.send(&request), "item");
+            sending.send(&lists(5)).unwrap();
+            assert_eq!(sending.finish().unwrap().wides, 5);
+            let mut items = caller.get_each(&ask).unwrap();
+            assert_eq!(items.recv().unwrap().unwrap().wides.len(), 1);
+            expect_too_deep(items.recv(), "item");
         }
-    });
+        caller.nothing(&()).unwrap();
+    }
 }
 
-#[test]
+#[timed]
 fn r06_what_tasks_nest_too_deeply_is_refused_before_it_is_encoded() {
-    in_time(|| {
-        let served = serve(Limits::default());
-        let caller = SizesAsyncCaller::new(&Client::new(), &served.address).unwrap();
-        block_on(async {
-            let (request, ask) = (deep(DEEP), Count { wides: 0, numbers: DEEP as u64 });
-            caller.send(&deep(100)).await.unwrap();
-            expect_too_deep(caller.send(&request).await, "request");
-            expect_too_deep(caller.get(&ask).await, "reply");
-            let mut sending = caller.send_each().await.unwrap();
-            expect_too_deep(sending.send(&request).await, "item");
-            sending.send(&lists(5)).await.unwrap();
-            assert_eq!(sending.finish().await.unwrap().wides, 5);
-            caller.nothing(&()).await.unwrap();
-        });
+    let served = serve(Limits::default());
+    let caller = SizesAsyncCaller::new(&Client::new(), &served.address).unwrap();
+    block_on(async {
+        let (request, ask) = (deep(DEEP), Count { wides: 0, numbers: DEEP as u64 });
+        caller.send(&deep(100)).await.unwrap();
+        expect_too_deep(caller.send(&request).await, "request");
+        expect_too_deep(caller.get(&ask).await, "reply");
+        let mut sending = caller.send_each().await.unwrap();
+        expect_too_deep(sending.send(&request).await, "item");
+        sending.send(&lists(5)).await.unwrap();
+        assert_eq!(sending.finish().await.unwrap().wides, 5);
+        caller.nothing(&()).await.unwrap();
     });
 }

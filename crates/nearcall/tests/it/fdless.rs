@@ -9,45 +9,43 @@ use std::thread;
 use nearcall::{Client, Code};
 
 use crate::echo::EchoCaller;
-use crate::stage::in_time;
+use crate::stage::timed;
 use crate::support::Served;
 
 const CLIENTS: usize = 3;
 const ROUNDS: usize = 30;
 
-#[test]
+#[timed]
 fn clients_that_a_loop_cannot_sleep_in_are_told_so() {
-    in_time(|| {
-        for via in ["shm-condvar", "shm-mq", "shm-futex", "sysv-mq"] {
-            let served = Served::start();
-            let at = served.via(&format!("?via={via}"));
-            let together = Barrier::new(CLIENTS);
-            let errors: BTreeMap<String, usize> = thread::scope(|scope| {
-                let clients: Vec<_> = (0..CLIENTS)
-                    .map(|_| {
-                        scope.spawn(|| {
-                            let mut errors = Vec::new();
-                            for _ in 0..ROUNDS {
-                                together.wait();
-                                let caller = EchoCaller::new(&Client::new(), &at).unwrap();
-                                for _ in 0..3 {
-                                    errors.extend(caller.nothing(&()).err());
-                                }
+    for via in ["shm-condvar", "shm-mq", "shm-futex", "sysv-mq"] {
+        let served = Served::start();
+        let at = served.via(&format!("?via={via}"));
+        let together = Barrier::new(CLIENTS);
+        let errors: BTreeMap<String, usize> = thread::scope(|scope| {
+            let clients: Vec<_> = (0..CLIENTS)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut errors = Vec::new();
+                        for _ in 0..ROUNDS {
+                            together.wait();
+                            let caller = EchoCaller::new(&Client::new(), &at).unwrap();
+                            for _ in 0..3 {
+                                errors.extend(caller.nothing(&()).err());
                             }
-                            errors
-                        })
+                        }
+                        errors
                     })
-                    .collect();
-                let errors = clients.into_iter().flat_map(|client| client.join().unwrap());
-                errors.fold(BTreeMap::new(), |mut counts, status| {
-                    assert_eq!(status.code(), Code::Unavailable, "{via}: {status}");
-                    *counts.entry(status.message().to_owned()).or_default() += 1;
-                    counts
                 })
-            });
-            for text in errors.keys() {
-                assert!(text.contains("no descriptor"), "{via}: {errors:#?}");
-            }
+                .collect();
+            let errors = clients.into_iter().flat_map(|client| client.join().unwrap());
+            errors.fold(BTreeMap::new(), |mut counts, status| {
+                assert_eq!(status.code(), Code::Unavailable, "{via}: {status}");
+                *counts.entry(status.message().to_owned()).or_default() += 1;
+                counts
+            })
+        });
+        for text in errors.keys() {
+            assert!(text.contains("no descriptor"), "{via}: {errors:#?}");
         }
-    });
+    }
 }

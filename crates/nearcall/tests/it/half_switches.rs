@@ -21,8 +21,8 @@ use nearcall_wire::{Frame, Kind, Payload, SwitchReason, SwitchStep};
 use crate::async_client::block_on;
 use crate::echo::{EchoAsyncCaller, EchoCaller, EchoDispatcher};
 use crate::raw_frames::{call, channel_at, note, receive};
-use crate::stage::{PATIENCE, Scripted, in_time, turn_until, words};
-use crate::support::{Service, everything, hello, unique_address};
+use crate::stage::{PATIENCE, Scripted, timed, turn_until, words};
+use crate::support::{Service, everything, expect_code, hello, unique_address};
 
 /// A server in the loop of this thread, which does nothing while the test does not turn it.
 struct Stage {
@@ -213,61 +213,57 @@ const OLD: [Mechanism; 5] = [
 
 /// The server's last message lies behind replies that are not read. It sleeps, serves what comes by
 /// the new channel, and moves on as soon as the old one is read.
-#[test]
+#[timed]
 fn replies_that_are_not_read_keep_no_loop_awake_and_no_new_channel_unread() {
-    in_time(|| {
-        for from in OLD {
-            let stage = Stage::new(PATIENCE);
-            let at = stage.address.clone();
-            let half = stage.join(thread::spawn(move || {
-                let mut half = Half::connect(&at, from).open(Mechanism::UnixStream);
-                (0..LONG_CALLS).for_each(|slot| send(&mut half.old, &long_call(slot)));
-                half.say(SwitchStep::Last);
-                send(half.next(), &note(0));
-                half
-            }));
-            turn_until(&stage.event_loop, || stage.base.notes.get() == 1);
-            let share = stage.share_of(Duration::from_millis(300));
-            assert!(share < 20, "{from}: {share} % of a processor");
-            stage.join(thread::spawn(move || {
-                let mut half = half;
-                // More than fits into the new channel, before the old one is read.
-                (1..100).for_each(|number| send(half.next(), &note(number)));
-                let long = (100..105).map(long_call);
-                long.for_each(|call| send(half.next(), &call));
-                for _ in 0..LONG_CALLS {
-                    let reply = receive(&mut half.old).expect("a reply");
-                    assert_eq!((reply[1], reply.len() > 60_000), (Kind::Reply as u8, true));
-                }
-                assert_eq!(half.hear(), SwitchStep::Last);
-                let done = frame(half.begun, SwitchStep::Done);
-                send(half.next(), &done);
-                for _ in 0..5 {
-                    let reply = receive(half.next()).expect("a reply");
-                    assert_eq!((reply[1], reply.len() > 60_000), (Kind::Reply as u8, true));
-                }
-                assert!(matches!(
-                    half.old.receive(Deadline::after(PATIENCE)).err(),
-                    Some(ReceiveError::PeerGone)
-                ));
-            }));
-            assert_eq!((stage.base.notes.get(), stage.base.notes_in_order.get()), (100, 100));
-            let share = stage.share_of(Duration::from_millis(100));
-            assert!(share < 20, "{from}: {share} % of a processor afterwards");
-        }
-    });
+    for from in OLD {
+        let stage = Stage::new(PATIENCE);
+        let at = stage.address.clone();
+        let half = stage.join(thread::spawn(move || {
+            let mut half = Half::connect(&at, from).open(Mechanism::UnixStream);
+            (0..LONG_CALLS).for_each(|slot| send(&mut half.old, &long_call(slot)));
+            half.say(SwitchStep::Last);
+            send(half.next(), &note(0));
+            half
+        }));
+        turn_until(&stage.event_loop, || stage.base.notes.get() == 1);
+        let share = stage.share_of(Duration::from_millis(300));
+        assert!(share < 20, "{from}: {share} % of a processor");
+        stage.join(thread::spawn(move || {
+            let mut half = half;
+            // More than fits into the new channel, before the old one is read.
+            (1..100).for_each(|number| send(half.next(), &note(number)));
+            let long = (100..105).map(long_call);
+            long.for_each(|call| send(half.next(), &call));
+            for _ in 0..LONG_CALLS {
+                let reply = receive(&mut half.old).expect("a reply");
+                assert_eq!((reply[1], reply.len() > 60_000), (Kind::Reply as u8, true));
+            }
+            assert_eq!(half.hear(), SwitchStep::Last);
+            let done = frame(half.begun, SwitchStep::Done);
+            send(half.next(), &done);
+            for _ in 0..5 {
+                let reply = receive(half.next()).expect("a reply");
+                assert_eq!((reply[1], reply.len() > 60_000), (Kind::Reply as u8, true));
+            }
+            assert!(matches!(
+                half.old.receive(Deadline::after(PATIENCE)).err(),
+                Some(ReceiveError::PeerGone)
+            ));
+        }));
+        assert_eq!((stage.base.notes.get(), stage.base.notes_in_order.get()), (100, 100));
+        let share = stage.share_of(Duration::from_millis(100));
+        assert!(share < 20, "{from}: {share} % of a processor afterwards");
+    }
 }
 
 /// A client in a loop whose server does not go on: neither what it has sent before nor what it
 /// sends by the new channel keeps it awake.
-#[test]
+#[timed]
 fn a_server_that_does_not_go_on_keeps_no_client_awake() {
-    in_time(|| {
-        thread::scope(|scope| {
-            for from in OLD {
-                scope.spawn(move || wait_for_a_server_that_does_not_go_on(from));
-            }
-        });
+    thread::scope(|scope| {
+        for from in OLD {
+            scope.spawn(move || wait_for_a_server_that_does_not_go_on(from));
+        }
     });
 }
 
@@ -287,8 +283,7 @@ fn wait_for_a_server_that_does_not_go_on(from: Mechanism) {
     let quick = CallOptions::new().deadline(Duration::from_millis(300));
     echo.with(CallOptions::new().deadline(PATIENCE)).note(&words(1)).unwrap();
     // The server has opened the new channel by then.
-    let late = client.switch(&at, "unix-stream", Duration::from_secs(2)).unwrap_err();
-    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    expect_code(client.switch(&at, "unix-stream", Duration::from_secs(2)), Code::DeadlineExceeded);
     let long = crate::echo::Words { data: vec![3; 60_000].into(), number: 0 };
     let (start, before) = (clock::now(), clock::thread_cpu_ns());
     let full = (0..100).find_map(|_| echo.with(quick.clone()).note(&long).err());
@@ -328,51 +323,49 @@ fn half_server(listener: &Listener) -> (Endpoint, Endpoint) {
 
 /// A server that asks for a switch and says nothing to it: after some time the client drops what it
 /// has begun, with a loop, without one, and by the driver of those that tasks share.
-#[test]
+#[timed]
 fn a_server_that_is_silent_about_what_it_has_asked_for_is_given_up() {
-    in_time(|| {
-        let switch_timeout = Duration::from_millis(50);
-        let limits = Limits { switch_timeout, ..Limits::default() };
-        for kind in ["blocking", "in a loop", "shared"] {
-            let address = unique_address();
-            let listener = Listener::bind(&address.parse().unwrap()).unwrap();
-            let server = thread::spawn(move || ask_and_say_nothing(&listener));
-            let event_loop = EventLoop::new().unwrap();
-            let client = Client::builder().limits(limits);
-            let client = if kind == "in a loop" { client.in_loop(&event_loop) } else { client };
-            let (client, at) = (client.build(), format!("{address}?via=shm"));
-            match kind {
-                "shared" => {
-                    let echo = EchoAsyncCaller::new(&client, &at).unwrap();
-                    block_on(echo.nothing(&())).unwrap();
-                }
-                _ => {
-                    let echo = EchoCaller::new(&client, &at).unwrap();
-                    echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&()).unwrap();
-                }
+    let switch_timeout = Duration::from_millis(50);
+    let limits = Limits { switch_timeout, ..Limits::default() };
+    for kind in ["blocking", "in a loop", "shared"] {
+        let address = unique_address();
+        let listener = Listener::bind(&address.parse().unwrap()).unwrap();
+        let server = thread::spawn(move || ask_and_say_nothing(&listener));
+        let event_loop = EventLoop::new().unwrap();
+        let client = Client::builder().limits(limits);
+        let client = if kind == "in a loop" { client.in_loop(&event_loop) } else { client };
+        let (client, at) = (client.build(), format!("{address}?via=shm"));
+        match kind {
+            "shared" => {
+                let echo = EchoAsyncCaller::new(&client, &at).unwrap();
+                block_on(echo.nothing(&())).unwrap();
             }
-            match kind {
-                "in a loop" => turn_until(&event_loop, || server.is_finished()),
-                // The first call has not waited for long enough if this thread had to.
-                "blocking" => {
-                    while !server.is_finished() {
-                        let echo = EchoCaller::new(&client, &at).unwrap();
-                        echo.with(CallOptions::new().deadline(switch_timeout))
-                            .nothing(&())
-                            .unwrap_err();
-                    }
-                }
-                _ => {}
+            _ => {
+                let echo = EchoCaller::new(&client, &at).unwrap();
+                echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&()).unwrap();
             }
-            let (_old, reason) = server.join().unwrap();
-            assert_eq!(reason, SwitchReason::TimedOut, "{kind}");
-            let connection = client.connections().remove(0);
-            let [late] = &connection.switches[..] else { panic!("{kind}: {connection:?}") };
-            assert_eq!((late.cause, late.to), (SwitchCause::Asked, Some(Mechanism::Pipe)));
-            assert!(late.outcome.is_err(), "{kind}: {late}");
-            assert_eq!(connection.mechanism, Mechanism::Shm, "{kind}");
         }
-    });
+        match kind {
+            "in a loop" => turn_until(&event_loop, || server.is_finished()),
+            // The first call has not waited for long enough if this thread had to.
+            "blocking" => {
+                while !server.is_finished() {
+                    let echo = EchoCaller::new(&client, &at).unwrap();
+                    echo.with(CallOptions::new().deadline(switch_timeout))
+                        .nothing(&())
+                        .unwrap_err();
+                }
+            }
+            _ => {}
+        }
+        let (_old, reason) = server.join().unwrap();
+        assert_eq!(reason, SwitchReason::TimedOut, "{kind}");
+        let connection = client.connections().remove(0);
+        let [late] = &connection.switches[..] else { panic!("{kind}: {connection:?}") };
+        assert_eq!((late.cause, late.to), (SwitchCause::Asked, Some(Mechanism::Pipe)));
+        assert!(late.outcome.is_err(), "{kind}: {late}");
+        assert_eq!(connection.mechanism, Mechanism::Shm, "{kind}");
+    }
 }
 
 /// Asks the client that has made a call for a switch, and returns why that gives it up.
@@ -401,26 +394,24 @@ fn ask_and_say_nothing(listener: &Listener) -> (Endpoint, SwitchReason) {
 
 /// One-way messages on the new channel of a client that has ended already, when its server learns
 /// that it moves.
-#[test]
+#[timed]
 fn what_a_client_has_sent_before_it_ended_comes_by_the_new_channel() {
-    in_time(|| {
-        for from in OLD {
-            for to in OLD {
-                let stage = Stage::new(PATIENCE);
-                let at = stage.address.clone();
-                let mut half = stage.join(thread::spawn(move || Half::connect(&at, from).open(to)));
-                half.say(SwitchStep::Last);
-                (0..3).for_each(|number| send(half.next(), &note(number)));
-                drop(half);
-                let until = Deadline::after(PATIENCE);
-                while !stage.server.connections().is_empty() && !until.has_passed() {
-                    let soon = Deadline::after(Duration::from_millis(5));
-                    stage.event_loop.next(soon).unwrap();
-                }
-                assert_eq!(stage.base.notes_in_order.get(), 3, "{from} to {to}");
+    for from in OLD {
+        for to in OLD {
+            let stage = Stage::new(PATIENCE);
+            let at = stage.address.clone();
+            let mut half = stage.join(thread::spawn(move || Half::connect(&at, from).open(to)));
+            half.say(SwitchStep::Last);
+            (0..3).for_each(|number| send(half.next(), &note(number)));
+            drop(half);
+            let until = Deadline::after(PATIENCE);
+            while !stage.server.connections().is_empty() && !until.has_passed() {
+                let soon = Deadline::after(Duration::from_millis(5));
+                stage.event_loop.next(soon).unwrap();
             }
+            assert_eq!(stage.base.notes_in_order.get(), 3, "{from} to {to}");
         }
-    });
+    }
 }
 
 /// Short, and longer than a step of a client takes where there is a processor for it. One that came
@@ -431,113 +422,103 @@ const SHORT: Duration = Duration::from_millis(300);
 /// and that the client came.
 const LATE_COMERS: u64 = 2;
 
-#[test]
+#[timed]
 fn a_handshake_that_takes_too_long_is_refused_and_the_connection_goes_on() {
-    in_time(|| {
-        let stage = Stage::new(SHORT);
-        let at = stage.address.clone();
-        let late = stage.join(thread::spawn(move || {
-            let mut half = Half::connect(&at, Mechanism::Shm);
-            for round in 1..4 {
-                let handshake = half.begin(Mechanism::UnixStream);
-                assert_eq!(half.hear(), SwitchStep::Step);
-                assert_eq!(half.hear(), SwitchStep::Refuse(SwitchReason::TimedOut));
-                half.calls_by_old(round);
-                drop(handshake);
-            }
-            half.open(Mechanism::UnixStream).has_moved().1
-        }));
-        assert_eq!(stage.refused(RefusalKind::HandshakeTimeout), 3 + late);
-    });
+    let stage = Stage::new(SHORT);
+    let at = stage.address.clone();
+    let late = stage.join(thread::spawn(move || {
+        let mut half = Half::connect(&at, Mechanism::Shm);
+        for round in 1..4 {
+            let handshake = half.begin(Mechanism::UnixStream);
+            assert_eq!(half.hear(), SwitchStep::Step);
+            assert_eq!(half.hear(), SwitchStep::Refuse(SwitchReason::TimedOut));
+            half.calls_by_old(round);
+            drop(handshake);
+        }
+        half.open(Mechanism::UnixStream).has_moved().1
+    }));
+    assert_eq!(stage.refused(RefusalKind::HandshakeTimeout), 3 + late);
 }
 
 /// The server drops what it has opened; a client that sees it can stay.
-#[test]
+#[timed]
 fn a_client_that_does_not_move_keeps_no_second_channel() {
-    in_time(|| {
+    let stage = Stage::new(SHORT);
+    let at = stage.address.clone();
+    let late = stage.join(thread::spawn(move || {
+        let mut half = Half::connect(&at, Mechanism::Shm).open(Mechanism::UnixStream);
+        assert!(receive(half.next()).is_none());
+        half.say(SwitchStep::Refuse(SwitchReason::TimedOut));
+        half.calls_by_old(1);
+        half = half.open(Mechanism::UnixStream);
+        assert!(receive(half.next()).is_none());
+        half.calls_by_old(2);
+        half.say(SwitchStep::Last);
+        assert!(receive(&mut half.old).is_none());
+        half.late
+    }));
+    assert_eq!(stage.refused(RefusalKind::HandshakeTimeout), 1 + LATE_COMERS + late);
+}
+
+#[timed]
+fn an_old_channel_that_is_not_given_up_is_dropped() {
+    for from in [Mechanism::Shm, Mechanism::UnixStream, Mechanism::Pipe] {
         let stage = Stage::new(SHORT);
         let at = stage.address.clone();
         let late = stage.join(thread::spawn(move || {
-            let mut half = Half::connect(&at, Mechanism::Shm).open(Mechanism::UnixStream);
-            assert!(receive(half.next()).is_none());
-            half.say(SwitchStep::Refuse(SwitchReason::TimedOut));
-            half.calls_by_old(1);
-            half = half.open(Mechanism::UnixStream);
-            assert!(receive(half.next()).is_none());
-            half.calls_by_old(2);
-            half.say(SwitchStep::Last);
-            assert!(receive(&mut half.old).is_none());
-            half.late
-        }));
-        assert_eq!(stage.refused(RefusalKind::HandshakeTimeout), 1 + LATE_COMERS + late);
-    });
-}
-
-#[test]
-fn an_old_channel_that_is_not_given_up_is_dropped() {
-    in_time(|| {
-        for from in [Mechanism::Shm, Mechanism::UnixStream, Mechanism::Pipe] {
-            let stage = Stage::new(SHORT);
-            let at = stage.address.clone();
-            let late = stage.join(thread::spawn(move || {
-                let mut late = 0;
-                let mut half = loop {
-                    let half = Half::connect(&at, from).open(Mechanism::UnixStream);
-                    let (moved, times_late) = half.has_moved();
-                    late += times_late;
-                    if let Some(half) = moved {
-                        break half;
-                    }
-                };
-                while half.old.receive(Deadline::after(PATIENCE)).is_ok() {}
-                // Late, and still well.
-                let done = frame(half.begun, SwitchStep::Done);
-                send(half.next(), &done);
-                send(half.next(), &call(1 << 16, "Nothing", &[], &[]));
-                let reply = receive(half.next()).expect("the server goes on");
-                assert_eq!(reply[1], Kind::Reply as u8);
-                late
-            }));
-            assert_eq!(stage.refused(RefusalKind::HandshakeTimeout), 1 + late, "{from}");
-        }
-    });
-}
-
-#[test]
-fn a_client_that_does_not_read_its_old_channel_is_ended() {
-    in_time(|| {
-        for from in [Mechanism::Shm, Mechanism::UnixStream, Mechanism::Pipe] {
-            let stage = Stage::new(SHORT);
             let mut late = 0;
-            while stage.refused(RefusalKind::SlowReader) == 0 {
-                assert_eq!(stage.refused(RefusalKind::HandshakeTimeout), late, "{from}");
-                let at = stage.address.clone();
-                late += stage.join(thread::spawn(move || {
-                    let mut half = Half::connect(&at, from).open(Mechanism::UnixStream);
-                    (0..LONG_CALLS * 3 / 4).for_each(|slot| send(&mut half.old, &long_call(slot)));
-                    half.say(SwitchStep::Last);
-                    assert!(receive(half.next()).is_none());
-                    // Both channels end, whichever limit it was.
-                    while half.old.receive(Deadline::after(PATIENCE)).is_ok() {}
-                    half.late
-                }));
-                // The server did not wait for so many calls.
-                late += LATE_COMERS * u64::from(stage.refused(RefusalKind::SlowReader) == 0);
-            }
-            assert_eq!(stage.refused(RefusalKind::SlowReader), 1, "{from}");
+            let mut half = loop {
+                let half = Half::connect(&at, from).open(Mechanism::UnixStream);
+                let (moved, times_late) = half.has_moved();
+                late += times_late;
+                if let Some(half) = moved {
+                    break half;
+                }
+            };
+            while half.old.receive(Deadline::after(PATIENCE)).is_ok() {}
+            // Late, and still well.
+            let done = frame(half.begun, SwitchStep::Done);
+            send(half.next(), &done);
+            send(half.next(), &call(1 << 16, "Nothing", &[], &[]));
+            let reply = receive(half.next()).expect("the server goes on");
+            assert_eq!(reply[1], Kind::Reply as u8);
+            late
+        }));
+        assert_eq!(stage.refused(RefusalKind::HandshakeTimeout), 1 + late, "{from}");
+    }
+}
+
+#[timed]
+fn a_client_that_does_not_read_its_old_channel_is_ended() {
+    for from in [Mechanism::Shm, Mechanism::UnixStream, Mechanism::Pipe] {
+        let stage = Stage::new(SHORT);
+        let mut late = 0;
+        while stage.refused(RefusalKind::SlowReader) == 0 {
             assert_eq!(stage.refused(RefusalKind::HandshakeTimeout), late, "{from}");
+            let at = stage.address.clone();
+            late += stage.join(thread::spawn(move || {
+                let mut half = Half::connect(&at, from).open(Mechanism::UnixStream);
+                (0..LONG_CALLS * 3 / 4).for_each(|slot| send(&mut half.old, &long_call(slot)));
+                half.say(SwitchStep::Last);
+                assert!(receive(half.next()).is_none());
+                // Both channels end, whichever limit it was.
+                while half.old.receive(Deadline::after(PATIENCE)).is_ok() {}
+                half.late
+            }));
+            // The server did not wait for so many calls.
+            late += LATE_COMERS * u64::from(stage.refused(RefusalKind::SlowReader) == 0);
         }
-    });
+        assert_eq!(stage.refused(RefusalKind::SlowReader), 1, "{from}");
+        assert_eq!(stage.refused(RefusalKind::HandshakeTimeout), late, "{from}");
+    }
 }
 
 /// An administrator learns where a client is that has moved to another mechanism than it was asked
 /// for.
-#[test]
+#[timed]
 fn a_client_that_answers_an_ask_by_another_mechanism_is_reported_there() {
-    in_time(|| {
-        answer_by_another_mechanism(true);
-        answer_by_another_mechanism(false);
-    });
+    answer_by_another_mechanism(true);
+    answer_by_another_mechanism(false);
 }
 
 /// Its last step, or the end of the connection, has the ask reported before its deadline.
@@ -588,71 +569,69 @@ fn answer_by_another_mechanism(is_last_step_taken: bool) {
 }
 
 /// What is no line of a handshake is refused, and costs no other client anything.
-#[test]
+#[timed]
 fn a_bad_line_is_refused_and_others_go_on() {
-    in_time(|| {
-        let stage = Stage::with(Limits {
-            switches_per_minute_max: 20,
-            switch_timeout: SHORT,
-            ..Limits::default()
-        });
-        let at = stage.address.clone();
-        let (give, is_over) = mpsc::channel::<()>();
-        let innocent = thread::spawn({
-            let at = at.clone();
-            move || {
-                let client = Client::new();
-                let echo = EchoCaller::new(&client, &at).unwrap();
-                while is_over.try_recv() == Err(mpsc::TryRecvError::Empty) {
-                    assert_eq!(echo.say(&words(3)).unwrap(), words(3));
-                }
-                client.switch(&at, "pipe", PATIENCE).unwrap();
-            }
-        });
-        stage.join(thread::spawn(move || {
-            let mut half = Half::connect(&at, Mechanism::Shm);
-            // A line by itself means nothing, and none at all is refused.
-            half.say_begun();
-            assert_eq!(half.hear(), SwitchStep::Refuse(SwitchReason::Failed));
-            for (what, line) in bad_lines() {
-                let control = half.old.control_fd();
-                descriptor::send_with_fds(control, &[LINE], &[line.as_fd()]).unwrap();
-                half.say_begun();
-                let mut answer = half.hear();
-                if answer == SwitchStep::Step {
-                    answer = half.hear();
-                }
-                let SwitchStep::Refuse(reason) = answer else { panic!("{what}: {answer:?}") };
-                assert_ne!(reason, SwitchReason::TooOften, "{what}");
-                half.calls_by_old(half.begun);
-            }
-            // Without end.
-            let mut refused = 0;
-            while half.begun < 100 {
-                let handshake = half.begin(Mechanism::UnixStream);
-                let mut answer = half.hear();
-                // Of the one before, which its own refusal has crossed.
-                while answer == SwitchStep::Refuse(SwitchReason::TimedOut) {
-                    answer = half.hear();
-                }
-                if answer == SwitchStep::Step {
-                    half.say(SwitchStep::Refuse(SwitchReason::Failed));
-                } else {
-                    assert_eq!(answer, SwitchStep::Refuse(SwitchReason::TooOften));
-                    refused += 1;
-                }
-                drop(handshake);
-            }
-            assert!(refused > 60, "{refused}");
-            half.calls_by_old(1_000);
-            drop(give);
-        }));
-        stage.join(innocent);
-        let failed = stage.refused(RefusalKind::HandshakeFailed);
-        let late = stage.refused(RefusalKind::HandshakeTimeout);
-        assert!(failed >= 5 && failed + late >= 8, "{:?}", stage.server.refusals());
-        assert!(stage.refused(RefusalKind::ResourceLimit) > 60);
+    let stage = Stage::with(Limits {
+        switches_per_minute_max: 20,
+        switch_timeout: SHORT,
+        ..Limits::default()
     });
+    let at = stage.address.clone();
+    let (give, is_over) = mpsc::channel::<()>();
+    let innocent = thread::spawn({
+        let at = at.clone();
+        move || {
+            let client = Client::new();
+            let echo = EchoCaller::new(&client, &at).unwrap();
+            while is_over.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                assert_eq!(echo.say(&words(3)).unwrap(), words(3));
+            }
+            client.switch(&at, "pipe", PATIENCE).unwrap();
+        }
+    });
+    stage.join(thread::spawn(move || {
+        let mut half = Half::connect(&at, Mechanism::Shm);
+        // A line by itself means nothing, and none at all is refused.
+        half.say_begun();
+        assert_eq!(half.hear(), SwitchStep::Refuse(SwitchReason::Failed));
+        for (what, line) in bad_lines() {
+            let control = half.old.control_fd();
+            descriptor::send_with_fds(control, &[LINE], &[line.as_fd()]).unwrap();
+            half.say_begun();
+            let mut answer = half.hear();
+            if answer == SwitchStep::Step {
+                answer = half.hear();
+            }
+            let SwitchStep::Refuse(reason) = answer else { panic!("{what}: {answer:?}") };
+            assert_ne!(reason, SwitchReason::TooOften, "{what}");
+            half.calls_by_old(half.begun);
+        }
+        // Without end.
+        let mut refused = 0;
+        while half.begun < 100 {
+            let handshake = half.begin(Mechanism::UnixStream);
+            let mut answer = half.hear();
+            // Of the one before, which its own refusal has crossed.
+            while answer == SwitchStep::Refuse(SwitchReason::TimedOut) {
+                answer = half.hear();
+            }
+            if answer == SwitchStep::Step {
+                half.say(SwitchStep::Refuse(SwitchReason::Failed));
+            } else {
+                assert_eq!(answer, SwitchStep::Refuse(SwitchReason::TooOften));
+                refused += 1;
+            }
+            drop(handshake);
+        }
+        assert!(refused > 60, "{refused}");
+        half.calls_by_old(1_000);
+        drop(give);
+    }));
+    stage.join(innocent);
+    let failed = stage.refused(RefusalKind::HandshakeFailed);
+    let late = stage.refused(RefusalKind::HandshakeTimeout);
+    assert!(failed >= 5 && failed + late >= 8, "{:?}", stage.server.refusals());
+    assert!(stage.refused(RefusalKind::ResourceLimit) > 60);
 }
 
 /// As the first byte of a packet that passes a line.

@@ -16,7 +16,7 @@ use nearcall_wire::{Frame, Payload, SwitchReason, SwitchStep};
 use crate::echo::EchoCaller;
 use crate::half_switches::{frame, send, step_of};
 use crate::raw_frames::echo_object;
-use crate::stage::{PATIENCE, in_time};
+use crate::stage::{PATIENCE, timed};
 use crate::support::{hello, unique_address};
 
 /// What such a server has counted when its client has gone.
@@ -139,37 +139,35 @@ fn mechanism_id(name: &str) -> u32 {
 /// Asks that a client follows within a minute.
 const FOLLOWED_MAX: u64 = 600;
 
-#[test]
+#[timed]
 fn a_client_follows_so_many_asks_of_a_flood_and_goes_on() {
-    in_time(|| {
-        for (name, in_loop) in [("pipe", false), ("pipe", true), ("no such", false)] {
-            let (at, server) = start(&unique_address(), move |endpoint| ByHand {
-                endpoint,
-                mechanism: mechanism_id(name),
-                asks_per_call: 250,
-                invitation: |_| Vec::new(),
-                refuses: true,
-                counts: Counts::default(),
-            });
-            let event_loop = EventLoop::new().unwrap();
-            let client = if in_loop { Client::in_loop(&event_loop) } else { Client::new() };
-            let echo = EchoCaller::new(&client, &format!("{at}?via=shm")).unwrap();
-            for _ in 0..4 {
-                echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&()).unwrap();
-            }
-            let connection = &client.connections()[0];
-            assert_eq!(connection.mechanism, Mechanism::Shm);
-            assert!(connection.switches.len() <= 8, "{}", connection.switches.len());
-            drop((echo, client));
-            let counts = server.join().unwrap();
-            assert_eq!(counts.asks, 1_000, "{name}: {counts:?}");
-            // A few more, if the flood lasts for seconds.
-            let taken = counts.asks - counts.too_often;
-            assert!((FOLLOWED_MAX..900).contains(&taken), "{name}: {counts:?}");
-            let followed = if name == "pipe" { taken } else { 0 };
-            assert_eq!(counts.begun, followed, "{name}: {counts:?}");
+    for (name, in_loop) in [("pipe", false), ("pipe", true), ("no such", false)] {
+        let (at, server) = start(&unique_address(), move |endpoint| ByHand {
+            endpoint,
+            mechanism: mechanism_id(name),
+            asks_per_call: 250,
+            invitation: |_| Vec::new(),
+            refuses: true,
+            counts: Counts::default(),
+        });
+        let event_loop = EventLoop::new().unwrap();
+        let client = if in_loop { Client::in_loop(&event_loop) } else { Client::new() };
+        let echo = EchoCaller::new(&client, &format!("{at}?via=shm")).unwrap();
+        for _ in 0..4 {
+            echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&()).unwrap();
         }
-    });
+        let connection = &client.connections()[0];
+        assert_eq!(connection.mechanism, Mechanism::Shm);
+        assert!(connection.switches.len() <= 8, "{}", connection.switches.len());
+        drop((echo, client));
+        let counts = server.join().unwrap();
+        assert_eq!(counts.asks, 1_000, "{name}: {counts:?}");
+        // A few more, if the flood lasts for seconds.
+        let taken = counts.asks - counts.too_often;
+        assert!((FOLLOWED_MAX..900).contains(&taken), "{name}: {counts:?}");
+        let followed = if name == "pipe" { taken } else { 0 };
+        assert_eq!(counts.begun, followed, "{name}: {counts:?}");
+    }
 }
 
 /// Requests for an invitation that one connection makes at most.
@@ -178,38 +176,36 @@ const MEETS_MAX: u64 = 4;
 /// Calls in whose waits the client could take all steps of its tries.
 const CALLS: u64 = 200;
 
-#[test]
+#[timed]
 fn a_client_whose_server_invites_it_in_vain_stays_on_tcp_and_goes_on() {
-    in_time(|| {
-        let cases: [(&str, Invite, bool); 5] = [
-            ("silent at a meeting", encoded, false),
-            ("refuses what it has asked for", encoded, true),
-            ("no meeting", |real| encoded(&Invitation { number: [0; 16], ..*real }), false),
-            ("another place", |real| encoded(&Invitation { place: 7, ..*real }), false),
-            ("no invitation", |_| vec![0xff; 40], false),
-        ];
-        for (what, invitation, refuses) in cases {
-            let (at, server) = start("tcp://127.0.0.1:0", move |endpoint| ByHand {
-                endpoint,
-                mechanism: 0,
-                asks_per_call: 0,
-                invitation,
-                refuses,
-                counts: Counts::default(),
-            });
-            let client = Client::new();
-            let echo = EchoCaller::new(&client, &at.to_string()).unwrap();
-            for _ in 0..CALLS {
-                echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&()).unwrap();
-            }
-            let connection = &client.connections()[0];
-            assert_eq!(connection.mechanism, Mechanism::Tcp, "{what}");
-            assert!(connection.switches.len() as u64 <= MEETS_MAX, "{what}: {connection:?}");
-            drop((echo, client));
-            let counts = server.join().unwrap();
-            assert!((1..=MEETS_MAX).contains(&counts.meets), "{what}: {counts:?}");
+    let cases: [(&str, Invite, bool); 5] = [
+        ("silent at a meeting", encoded, false),
+        ("refuses what it has asked for", encoded, true),
+        ("no meeting", |real| encoded(&Invitation { number: [0; 16], ..*real }), false),
+        ("another place", |real| encoded(&Invitation { place: 7, ..*real }), false),
+        ("no invitation", |_| vec![0xff; 40], false),
+    ];
+    for (what, invitation, refuses) in cases {
+        let (at, server) = start("tcp://127.0.0.1:0", move |endpoint| ByHand {
+            endpoint,
+            mechanism: 0,
+            asks_per_call: 0,
+            invitation,
+            refuses,
+            counts: Counts::default(),
+        });
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &at.to_string()).unwrap();
+        for _ in 0..CALLS {
+            echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&()).unwrap();
         }
-    });
+        let connection = &client.connections()[0];
+        assert_eq!(connection.mechanism, Mechanism::Tcp, "{what}");
+        assert!(connection.switches.len() as u64 <= MEETS_MAX, "{what}: {connection:?}");
+        drop((echo, client));
+        let counts = server.join().unwrap();
+        assert!((1..=MEETS_MAX).contains(&counts.meets), "{what}: {counts:?}");
+    }
 }
 
 /// As it travels.

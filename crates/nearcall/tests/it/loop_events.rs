@@ -14,7 +14,7 @@ use nearcall_os::poll::{PollFd, poll, poll_one};
 use nearcall_os::{clock, pipe, process, signal};
 
 use crate::echo::{EchoCaller, EchoDispatcher};
-use crate::stage::{PATIENCE, Scripted, in_time, keeper, serve_scripted, words};
+use crate::stage::{PATIENCE, Scripted, in_time, keeper, serve_scripted, timed, words};
 use crate::support::{Service, everything, unique_address};
 
 const SOON: Duration = Duration::from_millis(2);
@@ -96,76 +96,70 @@ fn a_descriptor_is_reported_while_it_is_ready() {
     assert_eq!(next_descriptor(&event_loop), id);
 }
 
-#[test]
+#[timed]
 fn a_file_is_always_ready_and_keeps_nothing_from_its_turn() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let file = std::fs::File::open("/proc/self/exe").unwrap();
-        let id = event_loop.add_descriptor(&file, Interest::Readable).unwrap();
-        let server = Server::new(&event_loop);
-        server.register(EchoDispatcher::new(Service::default())).unwrap();
-        let at = server.listen(&everything(&unique_address())).unwrap().to_string();
-        let beat = event_loop.add_timer(SOON, Some(SOON));
-        let client = thread::spawn(move || {
-            let echo = EchoCaller::new(&Client::new(), &at).unwrap();
-            let echo = echo.with(CallOptions::new().deadline(PATIENCE / 2));
-            (0..10).try_for_each(|_| echo.nothing(&()))
-        });
-        let (mut files, mut beats) = (0, 0);
-        while !client.is_finished() || beats < 3 {
-            match next(&event_loop) {
-                Event::Descriptor(other, _) if other == id => files += 1,
-                Event::Timer(other) if other == beat => beats += 1,
-                other => panic!("{other:?}"),
-            }
-        }
-        client.join().unwrap().unwrap();
-        assert!(files > 0);
-        assert!(event_loop.remove_descriptor(id));
-        assert!(event_loop.remove_timer(beat));
-        nothing_more(&event_loop);
+    let event_loop = EventLoop::new().unwrap();
+    let file = std::fs::File::open("/proc/self/exe").unwrap();
+    let id = event_loop.add_descriptor(&file, Interest::Readable).unwrap();
+    let server = Server::new(&event_loop);
+    server.register(EchoDispatcher::new(Service::default())).unwrap();
+    let at = server.listen(&everything(&unique_address())).unwrap().to_string();
+    let beat = event_loop.add_timer(SOON, Some(SOON));
+    let client = thread::spawn(move || {
+        let echo = EchoCaller::new(&Client::new(), &at).unwrap();
+        let echo = echo.with(CallOptions::new().deadline(PATIENCE / 2));
+        (0..10).try_for_each(|_| echo.nothing(&()))
     });
-}
-
-#[test]
-fn a_signal_is_an_event() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        event_loop.add_signals(&[Signal::USR1]).unwrap();
-        nothing_more(&event_loop);
-        // To this thread alone: no other one blocks it.
-        signal::send_to_thread(process::pid(), process::tid(), Signal::USR1).unwrap();
+    let (mut files, mut beats) = (0, 0);
+    while !client.is_finished() || beats < 3 {
         match next(&event_loop) {
-            Event::Signal(info) => assert_eq!(info.signal, Signal::USR1.as_raw()),
+            Event::Descriptor(other, _) if other == id => files += 1,
+            Event::Timer(other) if other == beat => beats += 1,
             other => panic!("{other:?}"),
         }
-        nothing_more(&event_loop);
-    });
+    }
+    client.join().unwrap().unwrap();
+    assert!(files > 0);
+    assert!(event_loop.remove_descriptor(id));
+    assert!(event_loop.remove_timer(beat));
+    nothing_more(&event_loop);
 }
 
-#[test]
+#[timed]
+fn a_signal_is_an_event() {
+    let event_loop = EventLoop::new().unwrap();
+    event_loop.add_signals(&[Signal::USR1]).unwrap();
+    nothing_more(&event_loop);
+    // To this thread alone: no other one blocks it.
+    signal::send_to_thread(process::pid(), process::tid(), Signal::USR1).unwrap();
+    match next(&event_loop) {
+        Event::Signal(info) => assert_eq!(info.signal, Signal::USR1.as_raw()),
+        other => panic!("{other:?}"),
+    }
+    nothing_more(&event_loop);
+}
+
+#[timed]
 fn a_loop_is_stopped_from_another_thread_or_from_a_service() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let stopper = event_loop.stopper();
-        let thread = thread::spawn(move || stopper.stop());
-        event_loop.run().unwrap();
-        thread.join().unwrap();
-        let server = Server::new(&event_loop);
-        let stopper = event_loop.stopper();
-        let stops = Scripted::new(move |_, _| {
-            stopper.stop();
-            Ok(words(1))
-        });
-        server.register(EchoDispatcher::new(stops)).unwrap();
-        let at = server.listen(&everything(&unique_address())).unwrap().to_string();
-        let client = thread::spawn(move || {
-            EchoCaller::new(&Client::new(), &at).unwrap().say(&words(0)).map(|reply| reply.number)
-        });
-        event_loop.run().unwrap();
-        assert_eq!(client.join().unwrap(), Ok(1));
-        assert!(matches!(event_loop.next(Deadline::NOW), Ok(None)), "stopped once");
+    let event_loop = EventLoop::new().unwrap();
+    let stopper = event_loop.stopper();
+    let thread = thread::spawn(move || stopper.stop());
+    event_loop.run().unwrap();
+    thread.join().unwrap();
+    let server = Server::new(&event_loop);
+    let stopper = event_loop.stopper();
+    let stops = Scripted::new(move |_, _| {
+        stopper.stop();
+        Ok(words(1))
     });
+    server.register(EchoDispatcher::new(stops)).unwrap();
+    let at = server.listen(&everything(&unique_address())).unwrap().to_string();
+    let client = thread::spawn(move || {
+        EchoCaller::new(&Client::new(), &at).unwrap().say(&words(0)).map(|reply| reply.number)
+    });
+    event_loop.run().unwrap();
+    assert_eq!(client.join().unwrap(), Ok(1));
+    assert!(matches!(event_loop.next(Deadline::NOW), Ok(None)), "stopped once");
 }
 
 #[test]
@@ -257,42 +251,40 @@ fn a_hosted_loop_is_due_only_when_there_is_something_to_do() {
     }
 }
 
-#[test]
+#[timed]
 fn a_hosted_loop_wakes_its_host_for_timers_descriptors_and_the_end() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        settle(&event_loop);
-        let timer = event_loop.add_timer(SOON, None);
-        let mut events = Vec::new();
-        while events.is_empty() {
-            assert!(poll_one(&event_loop, Interest::Readable, Some(PATIENCE)).unwrap().is_some());
-            events.extend(event_loop.turn().unwrap());
-        }
-        assert!(matches!(events[..], [Event::Timer(due)] if due == timer), "{events:?}");
-        settle(&event_loop);
+    let event_loop = EventLoop::new().unwrap();
+    settle(&event_loop);
+    let timer = event_loop.add_timer(SOON, None);
+    let mut events = Vec::new();
+    while events.is_empty() {
+        assert!(poll_one(&event_loop, Interest::Readable, Some(PATIENCE)).unwrap().is_some());
+        events.extend(event_loop.turn().unwrap());
+    }
+    assert!(matches!(events[..], [Event::Timer(due)] if due == timer), "{events:?}");
+    settle(&event_loop);
 
-        let own = pipe::create().unwrap();
-        let id = event_loop.add_descriptor(&own.read, Interest::Readable).unwrap();
-        settle(&event_loop);
-        for _ in 0..3 {
-            pipe::write(&own.write, b"x").unwrap();
-            assert!(is_due(&event_loop));
-            let events = event_loop.turn().unwrap();
-            assert!(
-                events.iter().any(|event| matches!(event, Event::Descriptor(it, _) if *it == id)),
-                "{events:?}"
-            );
-            pipe::read(&own.read, &mut [0; 8]).unwrap();
-            // Between the turns: the host does not turn again for what it has read itself.
-        }
-        settle(&event_loop);
-
-        event_loop.stopper().stop();
+    let own = pipe::create().unwrap();
+    let id = event_loop.add_descriptor(&own.read, Interest::Readable).unwrap();
+    settle(&event_loop);
+    for _ in 0..3 {
+        pipe::write(&own.write, b"x").unwrap();
         assert!(is_due(&event_loop));
         let events = event_loop.turn().unwrap();
-        assert!(matches!(events[..], [Event::Stopped]), "{events:?}");
-        settle(&event_loop);
-    });
+        assert!(
+            events.iter().any(|event| matches!(event, Event::Descriptor(it, _) if *it == id)),
+            "{events:?}"
+        );
+        pipe::read(&own.read, &mut [0; 8]).unwrap();
+        // Between the turns: the host does not turn again for what it has read itself.
+    }
+    settle(&event_loop);
+
+    event_loop.stopper().stop();
+    assert!(is_due(&event_loop));
+    let events = event_loop.turn().unwrap();
+    assert!(matches!(events[..], [Event::Stopped]), "{events:?}");
+    settle(&event_loop);
 }
 
 #[test]
@@ -346,26 +338,24 @@ fn host_between(event_loop: &EventLoop, mut done: impl FnMut() -> bool) {
     }
 }
 
-#[test]
+#[timed]
 fn a_dropped_loop_leaves_no_descriptor() -> io::Result<()> {
-    in_time(|| {
-        let kinds = || -> io::Result<HashSet<_>> {
-            let tid = process::tid();
-            let entries = std::fs::read_dir(format!("/proc/self/task/{tid}/fd"))?;
-            Ok(entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect())
-        };
-        let event_loop = EventLoop::new()?;
-        let own = pipe::create()?;
-        event_loop.add_descriptor(&own.read, Interest::Readable)?;
-        let name = kinds()?.into_iter().find(|link| {
-            std::fs::read_link(format!("/proc/self/fd/{}", fd_number(&own.write)))
-                .is_ok_and(|mine| mine == *link)
-        });
-        let name = name.expect("the pipe is there");
-        drop((event_loop, own));
-        assert!(!kinds()?.contains(&name), "the duplicate is still open");
-        Ok(())
-    })
+    let kinds = || -> io::Result<HashSet<_>> {
+        let tid = process::tid();
+        let entries = std::fs::read_dir(format!("/proc/self/task/{tid}/fd"))?;
+        Ok(entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect())
+    };
+    let event_loop = EventLoop::new()?;
+    let own = pipe::create()?;
+    event_loop.add_descriptor(&own.read, Interest::Readable)?;
+    let name = kinds()?.into_iter().find(|link| {
+        std::fs::read_link(format!("/proc/self/fd/{}", fd_number(&own.write)))
+            .is_ok_and(|mine| mine == *link)
+    });
+    let name = name.expect("the pipe is there");
+    drop((event_loop, own));
+    assert!(!kinds()?.contains(&name), "the duplicate is still open");
+    Ok(())
 }
 
 fn fd_number(fd: &impl std::os::fd::AsRawFd) -> i32 {

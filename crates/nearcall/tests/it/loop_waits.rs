@@ -25,9 +25,9 @@ use nearcall_wire::{CallId, Frame, Payload, Shape};
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Span, Words};
 use crate::observed::wait_until;
 use crate::stage::{
-    PATIENCE, Scripted, command, in_time, keeper, serve_scripted, turn_until, words,
+    PATIENCE, Scripted, command, in_time, keeper, serve_scripted, timed, turn_until, words,
 };
-use crate::support::{Served, Service, hello, unique_address};
+use crate::support::{Served, Service, expect_code, hello, unique_address};
 
 mod spinning;
 
@@ -90,40 +90,36 @@ fn cpu(work: impl FnOnce()) -> Duration {
     Duration::from_nanos(clock::thread_cpu_ns() - before)
 }
 
-#[test]
+#[timed]
 fn a_call_that_waits_in_a_hosted_loop_sleeps() {
-    in_time(|| {
-        let served = serve_scripted(Limits::default(), |_| keeper());
-        let event_loop = EventLoop::new().unwrap();
-        let client = Client::in_loop(&event_loop);
-        let far = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        far.nothing(&()).unwrap();
-        event_loop.turn().unwrap();
-        let spent = cpu(|| {
-            far.with(until(Duration::from_millis(300))).later(&words(0)).unwrap_err();
-        });
-        assert!(spent < Duration::from_millis(100), "{spent:?}");
+    let served = serve_scripted(Limits::default(), |_| keeper());
+    let event_loop = EventLoop::new().unwrap();
+    let client = Client::in_loop(&event_loop);
+    let far = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    far.nothing(&()).unwrap();
+    event_loop.turn().unwrap();
+    let spent = cpu(|| {
+        far.with(until(Duration::from_millis(300))).later(&words(0)).unwrap_err();
     });
+    assert!(spent < Duration::from_millis(100), "{spent:?}");
 }
 
-#[test]
+#[timed]
 fn a_timer_that_was_late_is_due_once_also_after_a_call_that_waited() {
-    in_time(|| {
-        let served = serve_scripted(Limits::default(), |_| keeper());
-        let event_loop = EventLoop::new().unwrap();
-        let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
-        let beat = Duration::from_millis(5);
-        let timer = event_loop.add_timer(beat, Some(beat));
-        far.with(until(20 * beat)).later(&words(0)).unwrap_err();
-        let mut seen = 0;
-        let end = clock::now() + beat;
-        while let Some(event) = event_loop.next(Deadline::NOW).unwrap() {
-            assert!(matches!(event, Event::Timer(due) if due == timer), "{event:?}");
-            seen += 1;
-            assert!(seen <= 3 || clock::now() > end, "{seen} reports");
-        }
-        event_loop.remove_timer(timer);
-    });
+    let served = serve_scripted(Limits::default(), |_| keeper());
+    let event_loop = EventLoop::new().unwrap();
+    let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
+    let beat = Duration::from_millis(5);
+    let timer = event_loop.add_timer(beat, Some(beat));
+    far.with(until(20 * beat)).later(&words(0)).unwrap_err();
+    let mut seen = 0;
+    let end = clock::now() + beat;
+    while let Some(event) = event_loop.next(Deadline::NOW).unwrap() {
+        assert!(matches!(event, Event::Timer(due) if due == timer), "{event:?}");
+        seen += 1;
+        assert!(seen <= 3 || clock::now() > end, "{seen} reports");
+    }
+    event_loop.remove_timer(timer);
 }
 
 /// A connection to the server, by hand, on which we have greeted.
@@ -134,37 +130,32 @@ fn greeted(served: &Served) -> Endpoint {
     endpoint
 }
 
-#[test]
+#[timed]
 fn a_client_that_pings_and_never_reads_is_cut_off() {
-    in_time(|| {
-        let served = Served::start();
-        let mut endpoint = greeted(&served);
-        for number in 0..200_000 {
-            let ping = Frame::Ping { number }.encode();
-            match endpoint.send(&ping, Deadline::after(PATIENCE)) {
-                Ok(()) => {}
-                Err(SendError::PeerGone) => return,
-                Err(error) => panic!("after {number} pings: {error}"),
-            }
+    let served = Served::start();
+    let mut endpoint = greeted(&served);
+    for number in 0..200_000 {
+        let ping = Frame::Ping { number }.encode();
+        match endpoint.send(&ping, Deadline::after(PATIENCE)) {
+            Ok(()) => {}
+            Err(SendError::PeerGone) => return,
+            Err(error) => panic!("after {number} pings: {error}"),
         }
-        panic!("not cut off");
-    });
+    }
+    panic!("not cut off");
 }
 
-#[test]
+#[timed]
 fn a_panic_that_leaves_a_responder_behind_ends_the_call_of_this_thread() {
-    in_time(|| {
-        let kept = Rc::new(RefCell::new(Vec::new()));
-        let keep = Rc::clone(&kept);
-        let later = move |responder| {
-            keep.borrow_mut().push(responder);
-            panic!("asked for it");
-        };
-        let (_event_loop, _server, echo) =
-            own(Hooked { later: Some(Box::new(later)), ..Hooked::default() });
-        let status = echo.with(until(Duration::from_secs(5))).later(&words(0)).unwrap_err();
-        assert_eq!(status.code(), Code::Unknown, "{status}");
-    });
+    let kept = Rc::new(RefCell::new(Vec::new()));
+    let keep = Rc::clone(&kept);
+    let later = move |responder| {
+        keep.borrow_mut().push(responder);
+        panic!("asked for it");
+    };
+    let (_event_loop, _server, echo) =
+        own(Hooked { later: Some(Box::new(later)), ..Hooked::default() });
+    expect_code(echo.with(until(Duration::from_secs(5))).later(&words(0)), Code::Unknown);
 }
 
 /// A server whose `Say` waits for each message of `go`, or for its end.
@@ -210,70 +201,64 @@ fn what_a_client_without_a_loop_could_not_send_at_once_is_sent_later() {
 
 const SHORT: Duration = Duration::from_millis(50);
 
-#[test]
+#[timed]
 fn a_service_that_ends_may_call_its_server() {
-    in_time(|| {
-        let caller = Rc::new(RefCell::new(None::<EchoCaller>));
-        let (at_end, codes) = (Rc::clone(&caller), Rc::new(RefCell::new(Vec::new())));
-        let seen = Rc::clone(&codes);
-        let dropped = move || {
-            if let Some(echo) = &*at_end.borrow() {
-                seen.borrow_mut().push(echo.nothing(&()).map_err(|status| status.code()));
-            }
-        };
-        let (_event_loop, server, echo) =
-            own(Hooked { _at_end: Some(AtEnd(Box::new(dropped))), ..Hooked::default() });
-        *caller.borrow_mut() = Some(echo);
-        assert!(server.unregister("echo.v1.Echo"));
-        assert_eq!(*codes.borrow(), [Err(Code::Unimplemented)]);
-        caller.borrow_mut().take();
-    });
-}
-
-#[test]
-fn an_answer_that_came_in_time_may_be_taken_late() {
-    in_time(|| {
-        let (event_loop, server, echo) = own(Hooked::default());
-        let address = server.listen(&unique_address()).unwrap().to_string();
-        let client = Client::in_loop(&event_loop).without_short_circuit();
-        let far = EchoCaller::new(&client, &address).unwrap();
-        far.nothing(&()).unwrap();
-        for echo in [far, echo] {
-            let started = echo.with(until(SHORT)).start_say(&words(4));
-            turn_until(&event_loop, || started.is_done());
-            clock::pause(2 * SHORT);
-            assert_eq!(started.wait().map(|reply| reply.number), Ok(4), "{echo:?}");
+    let caller = Rc::new(RefCell::new(None::<EchoCaller>));
+    let (at_end, codes) = (Rc::clone(&caller), Rc::new(RefCell::new(Vec::new())));
+    let seen = Rc::clone(&codes);
+    let dropped = move || {
+        if let Some(echo) = &*at_end.borrow() {
+            seen.borrow_mut().push(echo.nothing(&()).map_err(|status| status.code()));
         }
-    });
+    };
+    let (_event_loop, server, echo) =
+        own(Hooked { _at_end: Some(AtEnd(Box::new(dropped))), ..Hooked::default() });
+    *caller.borrow_mut() = Some(echo);
+    assert!(server.unregister("echo.v1.Echo"));
+    assert_eq!(*codes.borrow(), [Err(Code::Unimplemented)]);
+    caller.borrow_mut().take();
 }
 
-#[test]
+#[timed]
+fn an_answer_that_came_in_time_may_be_taken_late() {
+    let (event_loop, server, echo) = own(Hooked::default());
+    let address = server.listen(&unique_address()).unwrap().to_string();
+    let client = Client::in_loop(&event_loop).without_short_circuit();
+    let far = EchoCaller::new(&client, &address).unwrap();
+    far.nothing(&()).unwrap();
+    for echo in [far, echo] {
+        let started = echo.with(until(SHORT)).start_say(&words(4));
+        turn_until(&event_loop, || started.is_done());
+        clock::pause(2 * SHORT);
+        assert_eq!(started.wait().map(|reply| reply.number), Ok(4), "{echo:?}");
+    }
+}
+
+#[timed]
 fn a_future_of_a_service_of_the_same_loop_is_woken_once_and_at_the_end() {
-    in_time(|| {
-        let kept = Rc::new(RefCell::new(Vec::new()));
-        let keep = Rc::clone(&kept);
-        let later = move |responder| keep.borrow_mut().push(responder);
-        let (event_loop, _server, echo) =
-            own(Hooked { later: Some(Box::new(later)), ..Hooked::default() });
-        let (woken, waker) = tasks::waker();
-        let mut task = TaskContext::from_waker(&waker);
-        let mut started = pin!(echo.start_later(&words(7)));
-        assert!(started.as_mut().poll(&mut task).is_pending());
-        event_loop.next(Deadline::NOW).unwrap();
-        assert_eq!(woken.count(), 0, "nothing has happened");
-        let responder: Responder<Words> = kept.borrow_mut().pop().unwrap();
-        responder.finish(Ok(words(8)));
-        assert_eq!(woken.count(), 1);
-        let Poll::Ready(reply) = started.as_mut().poll(&mut task) else { panic!("not ready") };
-        assert_eq!(reply.unwrap().number, 8);
-        // The deadline wakes as well.
-        let mut started = pin!(echo.with(until(SHORT)).start_later(&words(7)));
-        assert!(started.as_mut().poll(&mut task).is_pending());
-        turn_until(&event_loop, || woken.count() == 2);
-        let Poll::Ready(late) = started.as_mut().poll(&mut task) else { panic!("not ready") };
-        assert_eq!(late.unwrap_err().code(), Code::DeadlineExceeded);
-        kept.borrow_mut().clear();
-    });
+    let kept = Rc::new(RefCell::new(Vec::new()));
+    let keep = Rc::clone(&kept);
+    let later = move |responder| keep.borrow_mut().push(responder);
+    let (event_loop, _server, echo) =
+        own(Hooked { later: Some(Box::new(later)), ..Hooked::default() });
+    let (woken, waker) = tasks::waker();
+    let mut task = TaskContext::from_waker(&waker);
+    let mut started = pin!(echo.start_later(&words(7)));
+    assert!(started.as_mut().poll(&mut task).is_pending());
+    event_loop.next(Deadline::NOW).unwrap();
+    assert_eq!(woken.count(), 0, "nothing has happened");
+    let responder: Responder<Words> = kept.borrow_mut().pop().unwrap();
+    responder.finish(Ok(words(8)));
+    assert_eq!(woken.count(), 1);
+    let Poll::Ready(reply) = started.as_mut().poll(&mut task) else { panic!("not ready") };
+    assert_eq!(reply.unwrap().number, 8);
+    // The deadline wakes as well.
+    let mut started = pin!(echo.with(until(SHORT)).start_later(&words(7)));
+    assert!(started.as_mut().poll(&mut task).is_pending());
+    turn_until(&event_loop, || woken.count() == 2);
+    let Poll::Ready(late) = started.as_mut().poll(&mut task) else { panic!("not ready") };
+    assert_eq!(late.unwrap_err().code(), Code::DeadlineExceeded);
+    kept.borrow_mut().clear();
 }
 
 #[test]
@@ -335,35 +320,32 @@ fn a_loop_that_waits_for_room_sleeps() {
     }
 }
 
-#[test]
+#[timed]
 fn two_that_connect_at_once_share_the_connection() {
-    in_time(|| {
-        let served = Served::with(Limits::default(), "", |_, server, _| {
-            let counted = server.clone();
-            let say =
-                move |_: &Context<'_>, _: &Words| Ok(words(counted.connections().len() as u64));
-            server.register_as("s", EchoDispatcher::new(Scripted::new(say))).unwrap();
-        });
-        let event_loop = EventLoop::new().unwrap();
-        let client = Client::in_loop(&event_loop);
-        let far = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let (inner, ran) = (far.clone(), Rc::new(Cell::new(false)));
-        let has_run = Rc::clone(&ran);
-        let note = move |_: &Words| {
-            inner.nothing(&()).unwrap();
-            has_run.set(true);
-        };
-        let server = Server::new(&event_loop);
-        let hooked = Hooked { note: Some(Box::new(note)), ..Hooked::default() };
-        server.register(EchoDispatcher::new(hooked)).unwrap();
-        server.listen("inproc:own").unwrap();
-        let own = EchoCaller::new(&client, "inproc:own").unwrap();
-        own.note(&words(0)).unwrap();
-        // Connecting runs the loop, which serves the message, which connects.
-        far.nothing(&()).unwrap();
-        assert!(ran.get());
-        turn_until(&event_loop, || far.say(&words(0)).unwrap().number == 1);
+    let served = Served::with(Limits::default(), "", |_, server, _| {
+        let counted = server.clone();
+        let say = move |_: &Context<'_>, _: &Words| Ok(words(counted.connections().len() as u64));
+        server.register_as("s", EchoDispatcher::new(Scripted::new(say))).unwrap();
     });
+    let event_loop = EventLoop::new().unwrap();
+    let client = Client::in_loop(&event_loop);
+    let far = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let (inner, ran) = (far.clone(), Rc::new(Cell::new(false)));
+    let has_run = Rc::clone(&ran);
+    let note = move |_: &Words| {
+        inner.nothing(&()).unwrap();
+        has_run.set(true);
+    };
+    let server = Server::new(&event_loop);
+    let hooked = Hooked { note: Some(Box::new(note)), ..Hooked::default() };
+    server.register(EchoDispatcher::new(hooked)).unwrap();
+    server.listen("inproc:own").unwrap();
+    let own = EchoCaller::new(&client, "inproc:own").unwrap();
+    own.note(&words(0)).unwrap();
+    // Connecting runs the loop, which serves the message, which connects.
+    far.nothing(&()).unwrap();
+    assert!(ran.get());
+    turn_until(&event_loop, || far.say(&words(0)).unwrap().number == 1);
 }
 
 #[test]
@@ -417,174 +399,161 @@ fn a_large_call_that_runs_out_of_time_while_it_is_sent_hurts_no_other() {
     }
 }
 
-#[test]
+#[timed]
 fn a_client_that_comes_in_while_the_server_drains_is_not_served() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        server.register(EchoDispatcher::new(Service::default())).unwrap();
-        let address = server.listen("tcp://127.0.0.1:0").unwrap().to_string();
-        // Between the two, so that the handshake takes as long as the test likes.
-        let between = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let at = format!("tcp://{}", between.local_addr().unwrap());
-        let client = std::thread::spawn(move || {
-            let echo = EchoCaller::new(&Client::new(), &at).unwrap();
-            echo.with(until(PATIENCE / 4)).nothing(&())
-        });
-        let (near, _) = between.accept().unwrap();
-        let far = std::net::TcpStream::connect(address.strip_prefix("tcp://").unwrap()).unwrap();
-        event_loop.next(Deadline::NOW).unwrap();
-        server.drain();
-        let pass = |from: &std::net::TcpStream, to: &std::net::TcpStream| {
-            let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-            std::thread::spawn(move || {
-                let _ = std::io::copy(&mut from, &mut to);
-                let _ = to.shutdown(std::net::Shutdown::Both);
-            })
-        };
-        let passing = [pass(&near, &far), pass(&far, &near)];
-        turn_until(&event_loop, || client.is_finished());
-        let status = client.join().unwrap().unwrap_err();
-        assert_eq!(status.code(), Code::Unavailable, "{status}");
-        turn_until(&event_loop, || server.connections().is_empty());
-        drop((near, far));
-        drop(event_loop);
-        passing.into_iter().for_each(|passing| passing.join().unwrap());
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    server.register(EchoDispatcher::new(Service::default())).unwrap();
+    let address = server.listen("tcp://127.0.0.1:0").unwrap().to_string();
+    // Between the two, so that the handshake takes as long as the test likes.
+    let between = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = format!("tcp://{}", between.local_addr().unwrap());
+    let client = std::thread::spawn(move || {
+        let echo = EchoCaller::new(&Client::new(), &at).unwrap();
+        echo.with(until(PATIENCE / 4)).nothing(&())
     });
+    let (near, _) = between.accept().unwrap();
+    let far = std::net::TcpStream::connect(address.strip_prefix("tcp://").unwrap()).unwrap();
+    event_loop.next(Deadline::NOW).unwrap();
+    server.drain();
+    let pass = |from: &std::net::TcpStream, to: &std::net::TcpStream| {
+        let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut to);
+            let _ = to.shutdown(std::net::Shutdown::Both);
+        })
+    };
+    let passing = [pass(&near, &far), pass(&far, &near)];
+    turn_until(&event_loop, || client.is_finished());
+    expect_code(client.join().unwrap(), Code::Unavailable);
+    turn_until(&event_loop, || server.connections().is_empty());
+    drop((near, far));
+    drop(event_loop);
+    passing.into_iter().for_each(|passing| passing.join().unwrap());
 }
 
-#[test]
+#[timed]
 fn a_call_that_was_given_up_before_its_turn_does_not_run() {
-    in_time(|| {
-        let (tell, told) = mpsc::channel();
-        let served = serve_scripted(Limits::default(), move |_| {
-            Scripted::new(move |context, request| {
-                tell.send(request.number).unwrap();
-                while request.number == 1 && !context.is_cancelled() {}
-                Ok(words(0))
-            })
-        });
-        let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
-        let options = CallOptions::new();
-        let first = echo.with(options.clone()).start_say(&words(1));
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(1));
-        // Found while the first looks for its cancellation.
-        let second = echo.with(options.clone()).start_say(&words(2));
-        second.cancel();
-        first.cancel();
-        echo.say(&words(3)).unwrap();
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(3));
+    let (tell, told) = mpsc::channel();
+    let served = serve_scripted(Limits::default(), move |_| {
+        Scripted::new(move |context, request| {
+            tell.send(request.number).unwrap();
+            while request.number == 1 && !context.is_cancelled() {}
+            Ok(words(0))
+        })
     });
+    let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+    let options = CallOptions::new();
+    let first = echo.with(options.clone()).start_say(&words(1));
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(1));
+    // Found while the first looks for its cancellation.
+    let second = echo.with(options.clone()).start_say(&words(2));
+    second.cancel();
+    first.cancel();
+    echo.say(&words(3)).unwrap();
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(3));
 }
 
-#[test]
+#[timed]
 fn what_waits_behind_a_service_that_looks_often_is_bounded_in_bytes() {
-    in_time(|| {
-        let served = serve_scripted(Limits::default(), |_| {
-            Scripted::new(|context, request| {
-                let end = clock::now() + Duration::from_secs(2);
-                while request.number == 1 && clock::now() < end && !context.is_cancelled() {}
-                Ok(words(0))
-            })
-        });
-        let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
-        let options = until(PATIENCE);
-        let first = echo.with(options).start_say(&words(1));
-        // None of these is read before the first ends, except for what may wait.
-        let data = nearcall::Bytes::from(vec![7; 3 << 20]);
-        let mut sent = 0;
-        let end = clock::now() + Duration::from_secs(1);
-        while clock::now() < end && sent < 40 {
-            let call =
-                echo.with(until(4 * SHORT)).start_say(&Words { number: 2, data: data.clone() });
-            if call.is_done() {
-                break;
-            }
-            sent += 1;
-        }
-        assert!(sent < 10, "{sent} calls of 3 MiB wait");
-        drop(first);
+    let served = serve_scripted(Limits::default(), |_| {
+        Scripted::new(|context, request| {
+            let end = clock::now() + Duration::from_secs(2);
+            while request.number == 1 && clock::now() < end && !context.is_cancelled() {}
+            Ok(words(0))
+        })
     });
+    let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+    let options = until(PATIENCE);
+    let first = echo.with(options).start_say(&words(1));
+    // None of these is read before the first ends, except for what may wait.
+    let data = nearcall::Bytes::from(vec![7; 3 << 20]);
+    let mut sent = 0;
+    let end = clock::now() + Duration::from_secs(1);
+    while clock::now() < end && sent < 40 {
+        let call = echo.with(until(4 * SHORT)).start_say(&Words { number: 2, data: data.clone() });
+        if call.is_done() {
+            break;
+        }
+        sent += 1;
+    }
+    assert!(sent < 10, "{sent} calls of 3 MiB wait");
+    drop(first);
 }
 
-#[test]
+#[timed]
 fn a_service_that_looks_learns_of_the_end_of_a_client_that_floods() {
-    in_time(|| {
-        let (tell, told) = mpsc::channel();
-        let served = serve_scripted(Limits::default(), move |_| {
-            Scripted::new(move |context, request| {
-                while request.number == 1 && !context.is_cancelled() {}
-                tell.send(request.number).unwrap();
-                Ok(words(0))
-            })
-        });
-        let mut endpoint = greeted(&served);
-        // FNV-1a of the name, as the protocol says.
-        let object = "echo.v1.Echo@s".bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let methods = EchoCaller::INTERFACE.methods;
-        let method = methods.iter().find(|method| method.name == "Say").unwrap().id;
-        let body = nearcall::Message::encode_to_vec(&words(1));
-        let payload = Payload::new(0, body.len()).unwrap();
-        for slot in 0..200 {
-            let id = CallId::from_word(1 << 16 | slot);
-            let frame =
-                Frame::Call { id, object, method, timeout_ns: 0, payload, shape: Shape::Unary };
-            let call = [&frame.encode()[..], &body].concat();
-            endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
-        }
-        endpoint.discard_unsent();
-        drop(endpoint);
-        assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(1));
+    let (tell, told) = mpsc::channel();
+    let served = serve_scripted(Limits::default(), move |_| {
+        Scripted::new(move |context, request| {
+            while request.number == 1 && !context.is_cancelled() {}
+            tell.send(request.number).unwrap();
+            Ok(words(0))
+        })
     });
+    let mut endpoint = greeted(&served);
+    // FNV-1a of the name, as the protocol says.
+    let object = "echo.v1.Echo@s".bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let methods = EchoCaller::INTERFACE.methods;
+    let method = methods.iter().find(|method| method.name == "Say").unwrap().id;
+    let body = nearcall::Message::encode_to_vec(&words(1));
+    let payload = Payload::new(0, body.len()).unwrap();
+    for slot in 0..200 {
+        let id = CallId::from_word(1 << 16 | slot);
+        let frame = Frame::Call { id, object, method, timeout_ns: 0, payload, shape: Shape::Unary };
+        let call = [&frame.encode()[..], &body].concat();
+        endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
+    }
+    endpoint.discard_unsent();
+    drop(endpoint);
+    assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(1));
 }
 
-#[test]
+#[timed]
 fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_end() {
-    in_time(|| {
-        let (tell, told) = mpsc::channel();
-        let served = serve_scripted(Limits::default(), move |_| {
-            let base = Arc::<Service>::default();
-            let seen = Arc::clone(&base);
-            let say = move |context: &Context<'_>, request: &Words| {
-                let end = clock::now() + Duration::from_millis(request.number);
-                while request.number > 0 && clock::now() < end && !context.is_cancelled() {}
-                tell.send(seen.notes.get()).unwrap();
-                Ok(words(seen.notes.get()))
-            };
-            Scripted { base, say: Box::new(say) }
-        });
-        let mut endpoint = greeted(&served);
-        let object = "echo.v1.Echo@s".bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let methods = EchoCaller::INTERFACE.methods;
-        let number = |name| methods.iter().find(|method| method.name == name).unwrap().id;
-        let (say, note, timeout_ns) = (number("Say"), number("Note"), 0);
-        let mut send = |frame: Frame, body: &[u8]| {
-            let message = [&frame.encode()[..], body].concat();
-            endpoint.send(&message, Deadline::after(PATIENCE)).unwrap();
+    let (tell, told) = mpsc::channel();
+    let served = serve_scripted(Limits::default(), move |_| {
+        let base = Arc::<Service>::default();
+        let seen = Arc::clone(&base);
+        let say = move |context: &Context<'_>, request: &Words| {
+            let end = clock::now() + Duration::from_millis(request.number);
+            while request.number > 0 && clock::now() < end && !context.is_cancelled() {}
+            tell.send(seen.notes.get()).unwrap();
+            Ok(words(seen.notes.get()))
         };
-        // The first finds all others, the second sees the end.
-        for (slot, looks_ms) in [(0, 50), (1, 30_000)] {
-            let body = nearcall::Message::encode_to_vec(&words(looks_ms));
-            let payload = Payload::new(0, body.len()).unwrap();
-            let id = CallId::from_word(1 << 16 | slot);
-            send(
-                Frame::Call { id, object, method: say, timeout_ns, payload, shape: Shape::Unary },
-                &body,
-            );
-        }
-        for _ in 0..3 {
-            send(Frame::Oneway { object, method: note, timeout_ns, payload: Payload::EMPTY }, &[]);
-        }
-        told.recv_timeout(PATIENCE / 4).unwrap();
-        drop(endpoint);
-        told.recv_timeout(PATIENCE / 4).unwrap();
-        let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
-        assert_eq!(echo.say(&words(0)).unwrap().number, 3);
+        Scripted { base, say: Box::new(say) }
     });
+    let mut endpoint = greeted(&served);
+    let object = "echo.v1.Echo@s".bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let methods = EchoCaller::INTERFACE.methods;
+    let number = |name| methods.iter().find(|method| method.name == name).unwrap().id;
+    let (say, note, timeout_ns) = (number("Say"), number("Note"), 0);
+    let mut send = |frame: Frame, body: &[u8]| {
+        let message = [&frame.encode()[..], body].concat();
+        endpoint.send(&message, Deadline::after(PATIENCE)).unwrap();
+    };
+    // The first finds all others, the second sees the end.
+    for (slot, looks_ms) in [(0, 50), (1, 30_000)] {
+        let body = nearcall::Message::encode_to_vec(&words(looks_ms));
+        let payload = Payload::new(0, body.len()).unwrap();
+        let id = CallId::from_word(1 << 16 | slot);
+        send(
+            Frame::Call { id, object, method: say, timeout_ns, payload, shape: Shape::Unary },
+            &body,
+        );
+    }
+    for _ in 0..3 {
+        send(Frame::Oneway { object, method: note, timeout_ns, payload: Payload::EMPTY }, &[]);
+    }
+    told.recv_timeout(PATIENCE / 4).unwrap();
+    drop(endpoint);
+    told.recv_timeout(PATIENCE / 4).unwrap();
+    let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+    assert_eq!(echo.say(&words(0)).unwrap().number, 3);
 }
 
 /// Gives a call up when it is dropped, as a task does whose last waker goes.
@@ -604,74 +573,64 @@ impl Drop for Holds {
     }
 }
 
-#[test]
+#[timed]
 fn a_waker_that_goes_may_give_up_calls_of_the_same_connection() {
-    in_time(|| {
-        let served = serve_scripted(Limits::default(), |_| keeper());
-        let event_loop = EventLoop::new().unwrap();
-        let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
-        let options = CallOptions::new();
-        for moved in [true, false] {
-            HELD.with_borrow_mut(|held| {
-                held.push(far.with(options.clone()).start_later(&words(1)))
-            });
-            let waker = Waker::from(Arc::new(Holds));
-            let mut started = Box::pin(far.with(options.clone()).start_later(&words(2)));
-            let mut task = TaskContext::from_waker(&waker);
+    let served = serve_scripted(Limits::default(), |_| keeper());
+    let event_loop = EventLoop::new().unwrap();
+    let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
+    let options = CallOptions::new();
+    for moved in [true, false] {
+        HELD.with_borrow_mut(|held| held.push(far.with(options.clone()).start_later(&words(1))));
+        let waker = Waker::from(Arc::new(Holds));
+        let mut started = Box::pin(far.with(options.clone()).start_later(&words(2)));
+        let mut task = TaskContext::from_waker(&waker);
+        assert!(started.as_mut().poll(&mut task).is_pending());
+        drop(waker);
+        if moved {
+            let mut task = TaskContext::from_waker(Waker::noop());
             assert!(started.as_mut().poll(&mut task).is_pending());
-            drop(waker);
-            if moved {
-                let mut task = TaskContext::from_waker(Waker::noop());
-                assert!(started.as_mut().poll(&mut task).is_pending());
-            }
-            drop(started);
-            assert!(HELD.take().is_empty(), "its task has gone");
         }
-        far.nothing(&()).unwrap();
-    });
+        drop(started);
+        assert!(HELD.take().is_empty(), "its task has gone");
+    }
+    far.nothing(&()).unwrap();
 }
 
-#[test]
+#[timed]
 fn a_oneway_within_a_loop_has_its_deadline_as_well() {
-    in_time(|| {
-        let (event_loop, server, echo) = own(Hooked::default());
-        let address = server.listen(&unique_address()).unwrap().to_string();
-        let client = Client::in_loop(&event_loop).without_short_circuit();
-        let far = EchoCaller::new(&client, &address).unwrap();
-        far.nothing(&()).unwrap();
-        for echo in [far, echo] {
-            let status = echo.with(until(Duration::ZERO)).note(&words(0)).unwrap_err();
-            assert_eq!(status.code(), Code::DeadlineExceeded, "{echo:?}");
-        }
-    });
+    let (event_loop, server, echo) = own(Hooked::default());
+    let address = server.listen(&unique_address()).unwrap().to_string();
+    let client = Client::in_loop(&event_loop).without_short_circuit();
+    let far = EchoCaller::new(&client, &address).unwrap();
+    far.nothing(&()).unwrap();
+    for echo in [far, echo] {
+        let status = echo.with(until(Duration::ZERO)).note(&words(0)).unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{echo:?}");
+    }
 }
 
-#[test]
+#[timed]
 fn a_oneway_that_finds_no_room_in_time_fails() {
-    in_time(|| {
-        let (go, wait) = mpsc::channel();
-        let served = blocking(wait);
-        let event_loop = EventLoop::new().unwrap();
-        let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
-        let _first = far.start_say(&words(0));
-        let mut outcomes = (0..20).map(|number| far.with(until(SHORT)).note(&large(number)));
-        let status = outcomes.find_map(Result::err).expect("20 fit in no channel");
-        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        drop(go);
-    });
+    let (go, wait) = mpsc::channel();
+    let served = blocking(wait);
+    let event_loop = EventLoop::new().unwrap();
+    let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
+    let _first = far.start_say(&words(0));
+    let mut outcomes = (0..20).map(|number| far.with(until(SHORT)).note(&large(number)));
+    let status = outcomes.find_map(Result::err).expect("20 fit in no channel");
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    drop(go);
 }
 
-#[test]
+#[timed]
 fn a_late_oneway_of_a_client_without_a_loop_is_not_kept() {
-    in_time(|| {
-        let (go, wait) = mpsc::channel();
-        let served = blocking(wait);
-        let far = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
-        let _first = far.start_say(&words(0));
-        let late = until(Duration::ZERO);
-        let mut outcomes = (0..20).map(|number| far.with(late.clone()).note(&large(number)));
-        let status = outcomes.find_map(Result::err).expect("20 fit in no channel");
-        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        drop(go);
-    });
+    let (go, wait) = mpsc::channel();
+    let served = blocking(wait);
+    let far = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+    let _first = far.start_say(&words(0));
+    let late = until(Duration::ZERO);
+    let mut outcomes = (0..20).map(|number| far.with(late.clone()).note(&large(number)));
+    let status = outcomes.find_map(Result::err).expect("20 fit in no channel");
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    drop(go);
 }

@@ -12,8 +12,8 @@ use nearcall::event_loop::EventLoop;
 use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Server};
 
 use crate::echo::{EchoCaller, EchoDispatcher};
-use crate::stage::{PATIENCE, Scripted, alone, in_time, serve_scripted, turn_until, words};
-use crate::support::{Served, Service, everything, method, object, unique_address};
+use crate::stage::{PATIENCE, Scripted, alone, in_time, serve_scripted, timed, turn_until, words};
+use crate::support::{Served, Service, everything, expect_code, method, object, unique_address};
 
 /// Parameters of all ways to talk that a loop can have many of.
 fn ways() -> Vec<String> {
@@ -26,25 +26,23 @@ fn ways() -> Vec<String> {
     ways
 }
 
-#[test]
+#[timed]
 fn a_loop_is_client_and_server_at_once() {
-    in_time(|| {
-        for way in ways() {
-            let _alone = alone(&way);
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::new(&event_loop);
-            server.register(EchoDispatcher::new(Service::default())).unwrap();
-            let address = unique_address();
-            server.listen(&everything(&address)).unwrap();
-            let client = Client::in_loop(&event_loop).without_short_circuit();
-            let echo = EchoCaller::new(&client, &format!("{address}{way}")).unwrap();
-            for number in 0..20 {
-                assert_eq!(echo.say(&words(number)).unwrap().number, number, "{way}");
-            }
-            assert!(!echo.look(&()).unwrap().local, "{way}");
-            assert_eq!(server.connections().len(), 1);
+    for way in ways() {
+        let _alone = alone(&way);
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        server.register(EchoDispatcher::new(Service::default())).unwrap();
+        let address = unique_address();
+        server.listen(&everything(&address)).unwrap();
+        let client = Client::in_loop(&event_loop).without_short_circuit();
+        let echo = EchoCaller::new(&client, &format!("{address}{way}")).unwrap();
+        for number in 0..20 {
+            assert_eq!(echo.say(&words(number)).unwrap().number, number, "{way}");
         }
-    });
+        assert!(!echo.look(&()).unwrap().local, "{way}");
+        assert_eq!(server.connections().len(), 1);
+    }
 }
 
 /// A server whose `Say` counts down with the help of another one.
@@ -89,52 +87,47 @@ fn calls_in_circles_do_not_deadlock() {
     }
 }
 
-#[test]
+#[timed]
 fn calls_that_nest_too_deep_are_refused_and_no_connection_ends() {
-    in_time(|| {
-        let (first, second, echo) = circle("");
-        for _ in 0..2 {
-            let status = echo.say(&words(1_000)).unwrap_err();
-            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-            assert_eq!(echo.say(&words(14)).unwrap().number, 14);
-        }
-        for served in [first, second] {
-            EchoCaller::new(&Client::new(), &served.address).unwrap().nothing(&()).unwrap();
-        }
-    });
+    let (first, second, echo) = circle("");
+    for _ in 0..2 {
+        expect_code(echo.say(&words(1_000)), Code::ResourceExhausted);
+        assert_eq!(echo.say(&words(14)).unwrap().number, 14);
+    }
+    for served in [first, second] {
+        EchoCaller::new(&Client::new(), &served.address).unwrap().nothing(&()).unwrap();
+    }
 }
 
-#[test]
+#[timed]
 fn one_loop_has_several_servers_and_objects() {
-    in_time(|| {
-        let (give, take) = mpsc::channel();
-        let served = Served::with(Limits::default(), "", move |event_loop, server, _| {
-            let object = |number| EchoDispatcher::new(Scripted::new(move |_, _| Ok(words(number))));
-            server.register_as("a", object(1)).unwrap();
-            server.register_as("b", object(2)).unwrap();
-            let error = server.register_as("a", object(0)).unwrap_err();
-            assert!(error.to_string().contains("echo.v1.Echo@a"), "{error}");
-            let other = Server::new(event_loop);
-            other.register_as("a", object(3)).unwrap();
-            give.send(other.listen(&everything(&unique_address())).unwrap().to_string()).unwrap();
-            // It serves as long as somebody has it, so a service of the first one does.
-            let keep = Scripted::new(move |_, _| Ok(words(other.connections().len() as u64)));
-            server.register_as("keep", EchoDispatcher::new(keep)).unwrap();
-        });
-        let other = take.recv().unwrap();
-        let client = Client::new();
-        let say = |at: String| {
-            let echo = EchoCaller::new(&client, &at).unwrap();
-            echo.say(&words(9)).map(|reply| reply.number).map_err(|status| status.code())
-        };
-        assert_eq!(say(served.via("")), Ok(9));
-        assert_eq!(say(served.via("#a")), Ok(1));
-        assert_eq!(say(served.via("#b")), Ok(2));
-        assert_eq!(say(format!("{other}#a")), Ok(3));
-        assert_eq!(say(other.clone()), Err(Code::Unimplemented));
-        assert_eq!(say(format!("{other}#b")), Err(Code::Unimplemented));
-        assert_eq!(say(served.via("#keep")), Ok(1), "one connection for all callers of a client");
+    let (give, take) = mpsc::channel();
+    let served = Served::with(Limits::default(), "", move |event_loop, server, _| {
+        let object = |number| EchoDispatcher::new(Scripted::new(move |_, _| Ok(words(number))));
+        server.register_as("a", object(1)).unwrap();
+        server.register_as("b", object(2)).unwrap();
+        let error = server.register_as("a", object(0)).unwrap_err();
+        assert!(error.to_string().contains("echo.v1.Echo@a"), "{error}");
+        let other = Server::new(event_loop);
+        other.register_as("a", object(3)).unwrap();
+        give.send(other.listen(&everything(&unique_address())).unwrap().to_string()).unwrap();
+        // It serves as long as somebody has it, so a service of the first one does.
+        let keep = Scripted::new(move |_, _| Ok(words(other.connections().len() as u64)));
+        server.register_as("keep", EchoDispatcher::new(keep)).unwrap();
     });
+    let other = take.recv().unwrap();
+    let client = Client::new();
+    let say = |at: String| {
+        let echo = EchoCaller::new(&client, &at).unwrap();
+        echo.say(&words(9)).map(|reply| reply.number).map_err(|status| status.code())
+    };
+    assert_eq!(say(served.via("")), Ok(9));
+    assert_eq!(say(served.via("#a")), Ok(1));
+    assert_eq!(say(served.via("#b")), Ok(2));
+    assert_eq!(say(format!("{other}#a")), Ok(3));
+    assert_eq!(say(other.clone()), Err(Code::Unimplemented));
+    assert_eq!(say(format!("{other}#b")), Err(Code::Unimplemented));
+    assert_eq!(say(served.via("#keep")), Ok(1), "one connection for all callers of a client");
 }
 
 /// A peer that has sent nothing for so long has filled its channel.
@@ -279,21 +272,17 @@ fn all_oneways_arrive(client: &Client, at: &str, count: u64) {
     assert_eq!(seen.data, (count * (count - 1) / 2).to_le_bytes()[..], "{at}");
 }
 
-#[test]
+#[timed]
 fn a_hundred_thousand_oneways_to_a_slow_server_arrive_in_order() {
-    in_time(|| {
-        let served = serve_scripted(Limits::default(), |_| slow_counter());
-        all_oneways_arrive(&Client::new(), &served.via("#s"), 100_000);
-    });
+    let served = serve_scripted(Limits::default(), |_| slow_counter());
+    all_oneways_arrive(&Client::new(), &served.via("#s"), 100_000);
 }
 
-#[test]
+#[timed]
 fn oneways_from_a_loop_wait_for_room() {
-    in_time(|| {
-        let served = serve_scripted(Limits::default(), |_| slow_counter());
-        let event_loop = EventLoop::new().unwrap();
-        all_oneways_arrive(&Client::in_loop(&event_loop), &served.via("#s"), 100_000);
-    });
+    let served = serve_scripted(Limits::default(), |_| slow_counter());
+    let event_loop = EventLoop::new().unwrap();
+    all_oneways_arrive(&Client::in_loop(&event_loop), &served.via("#s"), 100_000);
 }
 
 #[test]
@@ -342,44 +331,42 @@ fn oneways_within_a_loop_are_served_later() {
     echo.note(&words(0)).unwrap();
 }
 
-#[test]
+#[timed]
 fn two_first_calls_at_once_share_one_connection() {
-    in_time(|| {
-        let (far_loop, near_loop) = (mpsc::channel(), EventLoop::new().unwrap());
-        let far = Served::with(Limits::default(), "", move |_, server, _| {
-            let counted = server.clone();
-            let count = Scripted::new(move |_, _| Ok(words(counted.connections().len() as u64)));
-            server.register_as("count", EchoDispatcher::new(count)).unwrap();
-            far_loop.0.send(()).unwrap();
-        });
-        far_loop.1.recv_timeout(PATIENCE).unwrap();
-        let client = Client::in_loop(&near_loop);
-        let echo = EchoCaller::new(&client, &far.address).unwrap();
-        // A call that is in the channel already is served while the client connects, and its
-        // service connects, too.
-        let server = Server::new(&near_loop);
-        let nested = echo.clone();
-        let say = Scripted::new(move |_, request| nested.say(request));
-        server.register(EchoDispatcher::new(say)).unwrap();
-        let near = server.listen(&everything(&unique_address())).unwrap().to_string();
-        let peer = flood(&near, 1, 1);
-        // Its first call: no connection yet, then one for both.
-        turn_until(&near_loop, || server.connections().len() == 1);
-        peer.go.send(()).unwrap();
-        echo.nothing(&()).unwrap();
-        turn_until(&near_loop, || peer.thread.is_finished());
-        peer.thread.join().unwrap();
-        let counter = EchoCaller::new(&Client::new(), &far.via("#count")).unwrap();
-        let until = nearcall_os::clock::now() + PATIENCE / 2;
-        while counter.say(&words(0)).unwrap().number != 2 {
-            assert!(nearcall_os::clock::now() < until, "more than one and the counter's own");
-        }
-        server.unregister("echo.v1.Echo");
-        drop((echo, client));
-        while counter.say(&words(0)).unwrap().number != 1 {
-            assert!(nearcall_os::clock::now() < until, "a connection outlives its client");
-        }
+    let (far_loop, near_loop) = (mpsc::channel(), EventLoop::new().unwrap());
+    let far = Served::with(Limits::default(), "", move |_, server, _| {
+        let counted = server.clone();
+        let count = Scripted::new(move |_, _| Ok(words(counted.connections().len() as u64)));
+        server.register_as("count", EchoDispatcher::new(count)).unwrap();
+        far_loop.0.send(()).unwrap();
     });
+    far_loop.1.recv_timeout(PATIENCE).unwrap();
+    let client = Client::in_loop(&near_loop);
+    let echo = EchoCaller::new(&client, &far.address).unwrap();
+    // A call that is in the channel already is served while the client connects, and its
+    // service connects, too.
+    let server = Server::new(&near_loop);
+    let nested = echo.clone();
+    let say = Scripted::new(move |_, request| nested.say(request));
+    server.register(EchoDispatcher::new(say)).unwrap();
+    let near = server.listen(&everything(&unique_address())).unwrap().to_string();
+    let peer = flood(&near, 1, 1);
+    // Its first call: no connection yet, then one for both.
+    turn_until(&near_loop, || server.connections().len() == 1);
+    peer.go.send(()).unwrap();
+    echo.nothing(&()).unwrap();
+    turn_until(&near_loop, || peer.thread.is_finished());
+    peer.thread.join().unwrap();
+    let counter = EchoCaller::new(&Client::new(), &far.via("#count")).unwrap();
+    let until = nearcall_os::clock::now() + PATIENCE / 2;
+    while counter.say(&words(0)).unwrap().number != 2 {
+        assert!(nearcall_os::clock::now() < until, "more than one and the counter's own");
+    }
+    server.unregister("echo.v1.Echo");
+    drop((echo, client));
+    while counter.say(&words(0)).unwrap().number != 1 {
+        assert!(nearcall_os::clock::now() < until, "a connection outlives its client");
+    }
 }
 
 /// Two clients whose handshakes begin before either is over: what each of them gets.

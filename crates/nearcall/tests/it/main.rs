@@ -41,3 +41,5 @@ mod upgrades;
 mod zero_copy;
 
 use nearcall_testkit::{echo, observed, raw_frames, support};
+
+use self::stage::in_time;

@@ -10,8 +10,8 @@ use nearcall::{CallOptions, Client, Code, Limits, Status};
 
 use crate::echo::EchoCaller;
 use crate::observed::wait_until;
-use crate::stage::{PATIENCE, Scripted, command, in_time, keeper, serve_scripted, words};
-use crate::support::Served;
+use crate::stage::{PATIENCE, Scripted, command, keeper, serve_scripted, timed, words};
+use crate::support::{Served, expect_code, expect_error};
 
 /// A server whose `Say` waits for a `Later` of `last`, and how many of these calls have begun.
 fn gateway(last: &Served, limits: Limits) -> (Served, Arc<AtomicUsize>) {
@@ -40,84 +40,74 @@ fn wait_in(served: &Served) -> std::thread::JoinHandle<Status> {
     std::thread::spawn(move || echo.say(&words(1)).unwrap_err())
 }
 
-#[test]
+#[timed]
 fn a_call_without_a_deadline_holds_up_no_other_beyond_its_deadline() {
-    in_time(|| {
-        let last = serve_scripted(Limits::default(), |_| keeper());
-        let (gate, begun) = gateway(&last, Limits::default());
-        let (honest, hostile) = (caller(&gate), caller(&gate));
-        // Connected, so that the hostile call begins well within the time of the honest one.
-        honest.nothing(&()).unwrap();
-        hostile.nothing(&()).unwrap();
-        let options = CallOptions::new().deadline(Duration::from_secs(3));
-        let honest = honest.with(options).start_say(&words(0));
-        wait_until("the honest call", || begun.load(Ordering::Relaxed) == 1);
-        let options = CallOptions::new().no_deadline();
-        let hostile = hostile.with(options).start_say(&words(1));
-        wait_until("the hostile call", || begun.load(Ordering::Relaxed) == 2);
-        // Its method goes on when that of the hostile call has ended, so it may come late.
-        let _ = honest.wait();
-        let status = hostile.wait().unwrap_err();
-        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        caller(&last).say(&words(command::DROP)).unwrap();
-    });
+    let last = serve_scripted(Limits::default(), |_| keeper());
+    let (gate, begun) = gateway(&last, Limits::default());
+    let (honest, hostile) = (caller(&gate), caller(&gate));
+    // Connected, so that the hostile call begins well within the time of the honest one.
+    honest.nothing(&()).unwrap();
+    hostile.nothing(&()).unwrap();
+    let options = CallOptions::new().deadline(Duration::from_secs(3));
+    let honest = honest.with(options).start_say(&words(0));
+    wait_until("the honest call", || begun.load(Ordering::Relaxed) == 1);
+    let options = CallOptions::new().no_deadline();
+    let hostile = hostile.with(options).start_say(&words(1));
+    wait_until("the hostile call", || begun.load(Ordering::Relaxed) == 2);
+    // Its method goes on when that of the hostile call has ended, so it may come late.
+    let _ = honest.wait();
+    expect_code(hostile.wait(), Code::DeadlineExceeded);
+    caller(&last).say(&words(command::DROP)).unwrap();
 }
 
-#[test]
+#[timed]
 fn a_call_that_asks_for_more_gets_the_longest_deadline_of_the_server() {
-    in_time(|| {
-        let last = serve_scripted(Limits::default(), |_| keeper());
-        let limits = Limits { deadline_max: Duration::from_millis(200), ..Limits::default() };
-        let (gate, begun) = gateway(&last, limits);
-        for options in [
-            CallOptions::new().deadline(PATIENCE),
-            CallOptions::new().deadline_at(nearcall_os::clock::now() + PATIENCE),
-        ] {
-            let status = caller(&gate).with(options.clone()).say(&words(1)).unwrap_err();
-            assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-        }
-        // One that asks for none has none, unless it runs inside the wait of another.
-        let before = begun.load(Ordering::Relaxed);
-        let outer = wait_in(&gate);
-        wait_until("the outer call", || begun.load(Ordering::Relaxed) > before);
-        assert_eq!(wait_in(&gate).join().unwrap().code(), Code::DeadlineExceeded);
-        assert!(!outer.is_finished());
-        drop(last);
-        assert_eq!(outer.join().unwrap().code(), Code::Unavailable);
-    });
+    let last = serve_scripted(Limits::default(), |_| keeper());
+    let limits = Limits { deadline_max: Duration::from_millis(200), ..Limits::default() };
+    let (gate, begun) = gateway(&last, limits);
+    for options in [
+        CallOptions::new().deadline(PATIENCE),
+        CallOptions::new().deadline_at(nearcall_os::clock::now() + PATIENCE),
+    ] {
+        expect_code(caller(&gate).with(options.clone()).say(&words(1)), Code::DeadlineExceeded);
+    }
+    // One that asks for none has none, unless it runs inside the wait of another.
+    let before = begun.load(Ordering::Relaxed);
+    let outer = wait_in(&gate);
+    wait_until("the outer call", || begun.load(Ordering::Relaxed) > before);
+    assert_eq!(wait_in(&gate).join().unwrap().code(), Code::DeadlineExceeded);
+    assert!(!outer.is_finished());
+    drop(last);
+    assert_eq!(outer.join().unwrap().code(), Code::Unavailable);
 }
 
-#[test]
+#[timed]
 fn waiting_calls_of_one_client_do_not_refuse_everybody() {
-    in_time(|| {
-        let last = serve_scripted(Limits::default(), |_| keeper());
-        let (gate, begun) = gateway(&last, Limits::default());
-        let hostile = caller(&gate);
-        let hostile = hostile.with(CallOptions::new().no_deadline());
-        let calls: Vec<_> = (0..64).map(|_| hostile.start_say(&words(1))).collect();
-        let (mut waiting, mut refused) = (Vec::new(), 0);
-        for call in calls {
-            if refused + waiting.len() < 8 {
-                waiting.push(call);
-                continue;
-            }
-            let status = call.wait().unwrap_err();
-            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-            assert!(status.message().contains("BlockingPool"), "{status}");
-            refused += 1;
+    let last = serve_scripted(Limits::default(), |_| keeper());
+    let (gate, begun) = gateway(&last, Limits::default());
+    let hostile = caller(&gate);
+    let hostile = hostile.with(CallOptions::new().no_deadline());
+    let calls: Vec<_> = (0..64).map(|_| hostile.start_say(&words(1))).collect();
+    let (mut waiting, mut refused) = (Vec::new(), 0);
+    for call in calls {
+        if refused + waiting.len() < 8 {
+            waiting.push(call);
+            continue;
         }
-        assert_eq!((waiting.len(), refused, begun.load(Ordering::Relaxed)), (8, 56, 8));
-        let good = CallOptions::new().deadline(PATIENCE / 2);
-        caller(&gate).with(good.clone()).nothing(&()).unwrap();
-        // Also one whose method waits, and whose answer comes first.
-        let good = caller(&gate).with(good.clone()).start_say(&words(7));
-        let keeper = caller(&last);
-        let kept = || keeper.say(&words(command::WANTED)).unwrap().number;
-        wait_until("the good call", || kept() == 9);
-        keeper.say(&words(command::ANSWER)).unwrap();
-        assert_eq!(good.wait().unwrap().number, 7);
-        for call in waiting {
-            assert_eq!(call.wait().unwrap().number, 1);
-        }
-    });
+        expect_error(call.wait(), Code::ResourceExhausted, &["BlockingPool"]);
+        refused += 1;
+    }
+    assert_eq!((waiting.len(), refused, begun.load(Ordering::Relaxed)), (8, 56, 8));
+    let good = CallOptions::new().deadline(PATIENCE / 2);
+    caller(&gate).with(good.clone()).nothing(&()).unwrap();
+    // Also one whose method waits, and whose answer comes first.
+    let good = caller(&gate).with(good.clone()).start_say(&words(7));
+    let keeper = caller(&last);
+    let kept = || keeper.say(&words(command::WANTED)).unwrap().number;
+    wait_until("the good call", || kept() == 9);
+    keeper.say(&words(command::ANSWER)).unwrap();
+    assert_eq!(good.wait().unwrap().number, 7);
+    for call in waiting {
+        assert_eq!(call.wait().unwrap().number, 1);
+    }
 }

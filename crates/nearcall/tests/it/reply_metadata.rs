@@ -9,8 +9,8 @@ use nearcall::{Client, Code, Context, EventLoop, Limits, Server, Status};
 use crate::async_client::block_on;
 use crate::echo::{EchoAsyncCaller, EchoCaller, Words};
 use crate::services::{Futures, Threaded};
-use crate::stage::{in_time, words};
-use crate::support::{Served, method, object};
+use crate::stage::{timed, words};
+use crate::support::{Served, expect_code, method, object};
 
 /// Adds metadata to each reply: of `number` bytes if that is not zero. Fails if there are data.
 fn add(context: &Context<'_>, request: &Words) -> Result<Words, Status> {
@@ -86,103 +86,91 @@ fn check(client: &Client, at: &str, service: &str) {
     assert_eq!(status.metadata().get("served-by"), Some("a method"), "{service} at {at}");
 }
 
-#[test]
+#[timed]
 fn metadata_travel_with_replies_and_errors_of_all_services() {
-    in_time(|| {
-        let served = Served::with(Limits::default(), "", |_, server, _| register(server));
-        let event_loop = EventLoop::new().unwrap();
-        let here = Server::new(&event_loop);
-        register(&here);
-        here.listen("inproc:here").unwrap();
-        let (alone, in_loop) = (Client::new(), Client::in_loop(&event_loop));
-        for service in ["now", "later", "future", "pool"] {
-            for via in ["", "?via=pipe", "?via=unix-seqpacket"] {
-                check(&alone, &served.via(via), service);
-                check(&in_loop, &served.via(via), service);
-            }
-            check(&in_loop, "inproc:here", service);
+    let served = Served::with(Limits::default(), "", |_, server, _| register(server));
+    let event_loop = EventLoop::new().unwrap();
+    let here = Server::new(&event_loop);
+    register(&here);
+    here.listen("inproc:here").unwrap();
+    let (alone, in_loop) = (Client::new(), Client::in_loop(&event_loop));
+    for service in ["now", "later", "future", "pool"] {
+        for via in ["", "?via=pipe", "?via=unix-seqpacket"] {
+            check(&alone, &served.via(via), service);
+            check(&in_loop, &served.via(via), service);
         }
-    });
+        check(&in_loop, "inproc:here", service);
+    }
 }
 
-#[test]
+#[timed]
 fn metadata_travel_with_a_reply_that_was_loaned() {
-    in_time(|| {
-        let served = Served::with(Limits::default(), "", |_, server, _| {
-            let lends = Threaded::new(|context, _| {
-                context.add_reply_metadata("served-by", "a method").unwrap();
-                let mut loan = context.loan(70_000)?;
-                assert!(loan.is_shared());
-                loan.fill(7);
-                Ok(Words { data: loan.freeze(), ..words(1) })
-            });
-            server.register_as("lends", lends).unwrap();
+    let served = Served::with(Limits::default(), "", |_, server, _| {
+        let lends = Threaded::new(|context, _| {
+            context.add_reply_metadata("served-by", "a method").unwrap();
+            let mut loan = context.loan(70_000)?;
+            assert!(loan.is_shared());
+            loan.fill(7);
+            Ok(Words { data: loan.freeze(), ..words(1) })
         });
-        let client = Client::new();
-        for via in ["?via=shm&trust=yes#lends", "?via=shm#lends"] {
-            let object = object(&client, EchoCaller::INTERFACE, &served.via(via));
-            let (reply, metadata) = say(&object, &words(0));
-            assert_eq!(reply.unwrap().data, vec![7; 70_000], "{via}");
-            assert_eq!(metadata.get("served-by"), Some("a method"), "{via}");
-            assert_eq!(metadata.iter().count(), 1, "{via}");
-        }
+        server.register_as("lends", lends).unwrap();
     });
+    let client = Client::new();
+    for via in ["?via=shm&trust=yes#lends", "?via=shm#lends"] {
+        let object = object(&client, EchoCaller::INTERFACE, &served.via(via));
+        let (reply, metadata) = say(&object, &words(0));
+        assert_eq!(reply.unwrap().data, vec![7; 70_000], "{via}");
+        assert_eq!(metadata.get("served-by"), Some("a method"), "{via}");
+        assert_eq!(metadata.iter().count(), 1, "{via}");
+    }
 }
 
-#[test]
+#[timed]
 fn metadata_travel_to_tasks() {
-    in_time(|| {
-        let served = Served::with(Limits::default(), "", |_, server, _| register(server));
-        let client = Client::new();
-        for via in ["", "?wait=poll", "?via=pipe"] {
-            for service in ["now", "later"] {
-                let at = format!("{}#{service}", served.via(via));
-                let echo = EchoAsyncCaller::new(&client, &at).unwrap();
-                for bytes in [0, 20_000, 300_000] {
-                    let request = Words { data: vec![1; bytes].into(), ..words(0) };
-                    let (reply, metadata) = block_on(echo.say(&request).with_metadata());
-                    assert_eq!(reply.unwrap(), request, "{at}");
-                    assert_eq!(metadata.get("served-by"), Some("a method"), "{at}");
-                    assert_eq!(metadata.get_bin("raw-bin"), Some(&[0, 1, 255][..]));
-                }
-                let request = Words { data: b"fail"[..].into(), ..words(0) };
-                let (failed, metadata) = block_on(echo.say(&request).with_metadata());
-                assert_eq!(failed.unwrap_err(), Status::aborted("as asked"));
-                assert_eq!(metadata.get("why"), Some("asked"), "{at}");
+    let served = Served::with(Limits::default(), "", |_, server, _| register(server));
+    let client = Client::new();
+    for via in ["", "?wait=poll", "?via=pipe"] {
+        for service in ["now", "later"] {
+            let at = format!("{}#{service}", served.via(via));
+            let echo = EchoAsyncCaller::new(&client, &at).unwrap();
+            for bytes in [0, 20_000, 300_000] {
+                let request = Words { data: vec![1; bytes].into(), ..words(0) };
+                let (reply, metadata) = block_on(echo.say(&request).with_metadata());
+                assert_eq!(reply.unwrap(), request, "{at}");
+                assert_eq!(metadata.get("served-by"), Some("a method"), "{at}");
+                assert_eq!(metadata.get_bin("raw-bin"), Some(&[0, 1, 255][..]));
             }
+            let request = Words { data: b"fail"[..].into(), ..words(0) };
+            let (failed, metadata) = block_on(echo.say(&request).with_metadata());
+            assert_eq!(failed.unwrap_err(), Status::aborted("as asked"));
+            assert_eq!(metadata.get("why"), Some("asked"), "{at}");
         }
-    });
+    }
 }
 
-#[test]
+#[timed]
 fn a_reply_without_metadata_has_none() {
-    in_time(|| {
-        let served = Served::start();
-        let client = Client::new();
-        let (reply, metadata) =
-            say(&object(&client, EchoCaller::INTERFACE, &served.address), &words(3));
-        assert_eq!((reply.unwrap().number, metadata.is_empty()), (3, true));
-        assert_eq!(format!("{metadata:?}"), "{}");
-    });
+    let served = Served::start();
+    let client = Client::new();
+    let (reply, metadata) =
+        say(&object(&client, EchoCaller::INTERFACE, &served.address), &words(3));
+    assert_eq!((reply.unwrap().number, metadata.is_empty()), (3, true));
+    assert_eq!(format!("{metadata:?}"), "{}");
 }
 
-#[test]
+#[timed]
 fn too_many_metadata_fail_the_reply_and_name_the_limit() {
-    in_time(|| {
-        let served = Served::with(Limits::default(), "", |_, server, _| register(server));
-        let client = Client::new();
-        let object = object(&client, EchoCaller::INTERFACE, &served.via("#now"));
-        assert!(say(&object, &words(8000)).0.is_ok());
-        let status = say(&object, &words(9000)).0.unwrap_err();
-        assert_eq!(status.code(), Code::ResourceExhausted);
-        for part in ["8192", "Limits::metadata_bytes_max"] {
-            assert!(status.message().contains(part), "{status}");
-        }
-        // Of an error they are left out.
-        let status =
-            say(&object, &Words { data: b"fail"[..].into(), ..words(9000) }).0.unwrap_err();
-        assert_eq!(status, Status::aborted("as asked"));
-        assert_eq!(status.metadata().iter().count(), 0);
-        assert!(say(&object, &words(0)).0.is_ok(), "the connection lives");
-    });
+    let served = Served::with(Limits::default(), "", |_, server, _| register(server));
+    let client = Client::new();
+    let object = object(&client, EchoCaller::INTERFACE, &served.via("#now"));
+    assert!(say(&object, &words(8000)).0.is_ok());
+    let status = expect_code(say(&object, &words(9000)).0, Code::ResourceExhausted);
+    for part in ["8192", "Limits::metadata_bytes_max"] {
+        assert!(status.message().contains(part), "{status}");
+    }
+    // Of an error they are left out.
+    let status = say(&object, &Words { data: b"fail"[..].into(), ..words(9000) }).0.unwrap_err();
+    assert_eq!(status, Status::aborted("as asked"));
+    assert_eq!(status.metadata().iter().count(), 0);
+    assert!(say(&object, &words(0)).0.is_ok(), "the connection lives");
 }

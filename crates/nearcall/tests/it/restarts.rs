@@ -25,7 +25,7 @@ use crate::async_client::block_on;
 use crate::echo::{EchoAsyncCaller, EchoCaller, EchoDispatcher};
 use crate::figures::count;
 use crate::observed::{PATIENCE, wait_until};
-use crate::stage::{Scripted, in_time, turn_until, words};
+use crate::stage::{Scripted, timed, turn_until, words};
 use crate::support::{Served, unique_address};
 use crate::two_processes::{start, start_with};
 
@@ -239,77 +239,71 @@ fn no_call_fails_that_does_not_wait_when_the_next_server_has_the_socket() {
 }
 
 /// The server has read the call after it had begun to drain.
-#[test]
+#[timed]
 fn a_call_that_a_draining_server_refuses_goes_to_the_next_one() {
-    in_time(|| {
-        let address = unique_address();
-        let event_loop = EventLoop::new().unwrap();
-        let first = Server::new(&event_loop);
-        first.register(EchoDispatcher::new(Scripted::new(|_, _| panic!("not here")))).unwrap();
-        first.listen(&address).unwrap();
-        thread::scope(|scope| {
-            let echo = EchoCaller::new(&Client::new(), &address).unwrap();
-            let (connected, is_connected) = mpsc::channel();
-            let (drained, is_drained) = mpsc::channel();
-            // In the thread that has the connection: the call is sent over that.
-            let caller = scope.spawn(move || {
-                echo.nothing(&()).unwrap();
-                connected.send(()).unwrap();
-                is_drained.recv().unwrap();
-                echo.say(&words(7)).unwrap()
-            });
-            turn_until(&event_loop, || is_connected.try_recv().is_ok());
-            first.drain();
-            let _second = Served::at(&address);
-            drained.send(()).unwrap();
-            turn_until(&event_loop, || caller.is_finished());
-            assert_eq!(caller.join().unwrap().number, 7);
+    let address = unique_address();
+    let event_loop = EventLoop::new().unwrap();
+    let first = Server::new(&event_loop);
+    first.register(EchoDispatcher::new(Scripted::new(|_, _| panic!("not here")))).unwrap();
+    first.listen(&address).unwrap();
+    thread::scope(|scope| {
+        let echo = EchoCaller::new(&Client::new(), &address).unwrap();
+        let (connected, is_connected) = mpsc::channel();
+        let (drained, is_drained) = mpsc::channel();
+        // In the thread that has the connection: the call is sent over that.
+        let caller = scope.spawn(move || {
+            echo.nothing(&()).unwrap();
+            connected.send(()).unwrap();
+            is_drained.recv().unwrap();
+            echo.say(&words(7)).unwrap()
         });
+        turn_until(&event_loop, || is_connected.try_recv().is_ok());
+        first.drain();
+        let _second = Served::at(&address);
+        drained.send(()).unwrap();
+        turn_until(&event_loop, || caller.is_finished());
+        assert_eq!(caller.join().unwrap().number, 7);
     });
 }
 
 /// It is known to the caller of a call that is taken later, which is not sent again.
-#[test]
+#[timed]
 fn a_pending_call_that_a_draining_server_refuses_has_not_begun() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        server.register(EchoDispatcher::new(Scripted::new(|_, _| panic!("not here")))).unwrap();
-        let address = unique_address();
-        server.listen(&address).unwrap();
-        thread::scope(|scope| {
-            let (connected, is_connected) = mpsc::channel();
-            let (drained, is_drained) = mpsc::channel();
-            let caller = scope.spawn(move || {
-                let echo = EchoCaller::new(&Client::new(), &address).unwrap();
-                echo.nothing(&()).unwrap();
-                connected.send(()).unwrap();
-                is_drained.recv().unwrap();
-                echo.start_say(&words(7)).wait().unwrap_err()
-            });
-            turn_until(&event_loop, || is_connected.try_recv().is_ok());
-            server.drain();
-            drained.send(()).unwrap();
-            turn_until(&event_loop, || caller.is_finished());
-            let refused = caller.join().unwrap();
-            assert_eq!((refused.code(), refused.has_not_begun()), (Code::Unavailable, true));
-            assert!(refused.message().contains("the method has not run"), "{refused}");
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    server.register(EchoDispatcher::new(Scripted::new(|_, _| panic!("not here")))).unwrap();
+    let address = unique_address();
+    server.listen(&address).unwrap();
+    thread::scope(|scope| {
+        let (connected, is_connected) = mpsc::channel();
+        let (drained, is_drained) = mpsc::channel();
+        let caller = scope.spawn(move || {
+            let echo = EchoCaller::new(&Client::new(), &address).unwrap();
+            echo.nothing(&()).unwrap();
+            connected.send(()).unwrap();
+            is_drained.recv().unwrap();
+            echo.start_say(&words(7)).wait().unwrap_err()
         });
+        turn_until(&event_loop, || is_connected.try_recv().is_ok());
+        server.drain();
+        drained.send(()).unwrap();
+        turn_until(&event_loop, || caller.is_finished());
+        let refused = caller.join().unwrap();
+        assert_eq!((refused.code(), refused.has_not_begun()), (Code::Unavailable, true));
+        assert!(refused.message().contains("the method has not run"), "{refused}");
     });
 }
 
-#[test]
+#[timed]
 fn a_call_that_was_lost_says_so() {
-    in_time(|| {
-        let address = unique_address();
-        let mut server = start("restarted", &address);
-        let client = Client::new();
-        client.hunt(&address, PATIENCE).unwrap();
-        let echo = EchoCaller::new(&client, &address).unwrap();
-        let lost = echo.say(&words(EXIT)).unwrap_err();
-        assert_eq!((lost.code(), lost.has_not_begun()), (Code::Unavailable, false), "{lost}");
-        server.wait(PATIENCE).unwrap().unwrap();
-        let nowhere = echo.say(&words(1)).unwrap_err();
-        assert_eq!((nowhere.code(), nowhere.has_not_begun()), (Code::Unavailable, true));
-    });
+    let address = unique_address();
+    let mut server = start("restarted", &address);
+    let client = Client::new();
+    client.hunt(&address, PATIENCE).unwrap();
+    let echo = EchoCaller::new(&client, &address).unwrap();
+    let lost = echo.say(&words(EXIT)).unwrap_err();
+    assert_eq!((lost.code(), lost.has_not_begun()), (Code::Unavailable, false), "{lost}");
+    server.wait(PATIENCE).unwrap().unwrap();
+    let nowhere = echo.say(&words(1)).unwrap_err();
+    assert_eq!((nowhere.code(), nowhere.has_not_begun()), (Code::Unavailable, true));
 }

@@ -4,7 +4,7 @@ use nearcall::{CallOptions, Client, EventLoop, Limits};
 use nearcall_os::process::raise_descriptor_limit;
 
 use crate::echo::EchoCaller;
-use crate::stage::{command, in_time, keeper, serve_scripted, words};
+use crate::stage::{command, in_time, keeper, serve_scripted, timed, words};
 use crate::support::Served;
 
 const CALLS: u16 = 10_000;
@@ -48,57 +48,53 @@ fn ten_thousand_calls_are_in_flight_on_one_connection() {
     }
 }
 
-#[test]
+#[timed]
 fn one_call_too_many_is_refused_and_the_others_go_on() {
-    in_time(|| {
-        let limits = Limits { calls_max: 10, ..Limits::default() };
-        let served = serve_scripted(limits, |_| keeper());
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let mut started: Vec<_> = (0..10).map(|number| echo.start_later(&words(number))).collect();
-        let status = echo
-            .with(CallOptions::new().no_wait())
-            .start_nothing(&())
-            .ensure_started()
-            .map(drop)
-            .unwrap_err();
-        assert_eq!(status.code(), nearcall::Code::ResourceExhausted, "{status}");
-        started.remove(0).cancel();
-        assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 10);
-        for (number, started) in (1..).zip(started) {
-            assert_eq!(started.wait().unwrap().number, number);
-        }
-    });
+    let limits = Limits { calls_max: 10, ..Limits::default() };
+    let served = serve_scripted(limits, |_| keeper());
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let mut started: Vec<_> = (0..10).map(|number| echo.start_later(&words(number))).collect();
+    let status = echo
+        .with(CallOptions::new().no_wait())
+        .start_nothing(&())
+        .ensure_started()
+        .map(drop)
+        .unwrap_err();
+    assert_eq!(status.code(), nearcall::Code::ResourceExhausted, "{status}");
+    started.remove(0).cancel();
+    assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 10);
+    for (number, started) in (1..).zip(started) {
+        assert_eq!(started.wait().unwrap().number, number);
+    }
 }
 
-#[test]
+#[timed]
 fn a_thousand_clients_are_served() {
-    in_time(|| {
-        let allowed = raise_descriptor_limit(DESCRIPTORS).unwrap();
-        if allowed < DESCRIPTORS {
-            // Nothing to test here: the machine does not allow so many descriptors.
-            return;
-        }
-        let served = Served::start();
-        let clients: Vec<_> = (0..CONNECTIONS)
-            .map(|number| {
-                let echo = EchoCaller::new(&Client::new(), &served.address).unwrap();
-                assert_eq!(echo.say(&words(number as u64)).unwrap().number, number as u64);
-                echo
-            })
-            .collect();
-        // All at once, then each for itself.
-        let options = CallOptions::new();
-        let started: Vec<_> = clients
-            .iter()
-            .zip(0..)
-            .map(|(echo, number)| (number, echo.with(options.clone()).start_say(&words(number))))
-            .collect();
-        for (number, started) in started.into_iter().rev() {
-            assert_eq!(started.wait().unwrap().number, number);
-        }
-        for echo in &clients {
-            echo.nothing(&()).unwrap();
-        }
-    });
+    let allowed = raise_descriptor_limit(DESCRIPTORS).unwrap();
+    if allowed < DESCRIPTORS {
+        // Nothing to test here: the machine does not allow so many descriptors.
+        return;
+    }
+    let served = Served::start();
+    let clients: Vec<_> = (0..CONNECTIONS)
+        .map(|number| {
+            let echo = EchoCaller::new(&Client::new(), &served.address).unwrap();
+            assert_eq!(echo.say(&words(number as u64)).unwrap().number, number as u64);
+            echo
+        })
+        .collect();
+    // All at once, then each for itself.
+    let options = CallOptions::new();
+    let started: Vec<_> = clients
+        .iter()
+        .zip(0..)
+        .map(|(echo, number)| (number, echo.with(options.clone()).start_say(&words(number))))
+        .collect();
+    for (number, started) in started.into_iter().rev() {
+        assert_eq!(started.wait().unwrap().number, number);
+    }
+    for echo in &clients {
+        echo.nothing(&()).unwrap();
+    }
 }

@@ -22,7 +22,7 @@ use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::observed::{PATIENCE, wait_until};
 use crate::server_threads::Caller;
 use crate::services::Threaded;
-use crate::stage::{in_time, words};
+use crate::stage::{timed, words};
 use crate::support::{Service, unique_address};
 use crate::two_processes::start;
 
@@ -131,153 +131,139 @@ fn wait(server: &mut Child) -> ExitStatus {
     server.wait(Some(PATIENCE)).unwrap().expect("it ends by the signal")
 }
 
-#[test]
+#[timed]
 fn a_signal_ends_a_server_with_0_and_without_its_socket_file() {
-    in_time(|| {
-        let directory = Directory::new();
-        for part in PARTS {
-            for signal in [Signal::TERM, Signal::INT] {
-                let address = directory.address("socket");
-                let mut server = server(part, &address);
-                // A client that is connected and idle, which never reads the goodbye.
-                let echo = EchoCaller::new(&Client::new(), &address).unwrap();
-                echo.nothing(&()).unwrap();
-                assert_eq!(directory.files(), 1);
-                send(&server, signal);
-                let status = wait(&mut server);
-                assert_eq!(status.code(), Some(0), "{part}, {signal:?}: {status}");
-                assert!(directory.is_empty(), "{part}, {signal:?}");
-                assert_eq!(echo.nothing(&()).unwrap_err().code(), Code::Unavailable, "{part}");
-            }
-        }
-    });
-}
-
-#[test]
-fn a_signal_before_a_server_waits_for_it_ends_it_as_well() {
-    in_time(|| {
-        let directory = Directory::new();
-        for part in ["one loop too early", "two loops too early"] {
-            let mut server = start(part, &directory.address("socket"));
-            let status = wait(&mut server);
-            assert_eq!(status.code(), Some(0), "{part}: {status}");
-            assert!(directory.is_empty(), "{part}");
-        }
-    });
-}
-
-#[test]
-fn ten_servers_leave_no_file() {
-    in_time(|| {
-        let directory = Directory::new();
-        let mut servers: Vec<_> = (0..10)
-            .map(|number| start(PARTS[number % 2], &directory.address(&number.to_string())))
-            .collect();
-        for number in 0..10 {
-            let address = directory.address(&number.to_string());
-            Client::new().hunt(&address, PATIENCE).unwrap();
-        }
-        wait_until("their handlers", || servers.iter().all(catches_signals));
-        assert_eq!(directory.files(), 10);
-        servers.iter().for_each(|server| send(server, Signal::TERM));
-        for server in &mut servers {
-            assert!(wait(server).success());
-        }
-        assert!(directory.is_empty());
-    });
-}
-
-#[test]
-fn a_call_under_way_has_its_reply_and_a_second_signal_ends_the_server_at_once() {
-    in_time(|| {
-        for signals in [[Signal::TERM, Signal::TERM], [Signal::TERM, Signal::INT]] {
-            let directory = Directory::new();
+    let directory = Directory::new();
+    for part in PARTS {
+        for signal in [Signal::TERM, Signal::INT] {
             let address = directory.address("socket");
-            let mut server = server("two loops", &address);
-            // Each in a loop of its own: the second connection goes to the emptier one.
-            // Both before a method holds up the loop that accepts clients.
-            let [short, long] = [0, 1].map(|_| Caller::start(&address));
-            let (short, long) = (short.call(1), long.call(2));
-            wait_until("the methods", || directory.files() == 3);
-            send(&server, signals[0]);
-            assert_eq!(short.join().unwrap(), Ok(1));
-            // The first signal has done its work, and the long call goes on.
+            let mut server = server(part, &address);
+            // A client that is connected and idle, which never reads the goodbye.
+            let echo = EchoCaller::new(&Client::new(), &address).unwrap();
+            echo.nothing(&()).unwrap();
             assert_eq!(directory.files(), 1);
-            assert!(!long.is_finished());
-            send(&server, signals[1]);
-            assert_eq!(wait(&mut server).signal(), Some(signals[1].as_raw()));
-            assert_eq!(long.join().unwrap().unwrap_err().code(), Code::Unavailable);
+            send(&server, signal);
+            let status = wait(&mut server);
+            assert_eq!(status.code(), Some(0), "{part}, {signal:?}: {status}");
+            assert!(directory.is_empty(), "{part}, {signal:?}");
+            assert_eq!(echo.nothing(&()).unwrap_err().code(), Code::Unavailable, "{part}");
         }
-    });
+    }
 }
 
-#[test]
-fn a_server_of_one_loop_lets_calls_end_until_the_second_signal() {
-    in_time(|| {
+#[timed]
+fn a_signal_before_a_server_waits_for_it_ends_it_as_well() {
+    let directory = Directory::new();
+    for part in ["one loop too early", "two loops too early"] {
+        let mut server = start(part, &directory.address("socket"));
+        let status = wait(&mut server);
+        assert_eq!(status.code(), Some(0), "{part}: {status}");
+        assert!(directory.is_empty(), "{part}");
+    }
+}
+
+#[timed]
+fn ten_servers_leave_no_file() {
+    let directory = Directory::new();
+    let mut servers: Vec<_> = (0..10)
+        .map(|number| start(PARTS[number % 2], &directory.address(&number.to_string())))
+        .collect();
+    for number in 0..10 {
+        let address = directory.address(&number.to_string());
+        Client::new().hunt(&address, PATIENCE).unwrap();
+    }
+    wait_until("their handlers", || servers.iter().all(catches_signals));
+    assert_eq!(directory.files(), 10);
+    servers.iter().for_each(|server| send(server, Signal::TERM));
+    for server in &mut servers {
+        assert!(wait(server).success());
+    }
+    assert!(directory.is_empty());
+}
+
+#[timed]
+fn a_call_under_way_has_its_reply_and_a_second_signal_ends_the_server_at_once() {
+    for signals in [[Signal::TERM, Signal::TERM], [Signal::TERM, Signal::INT]] {
         let directory = Directory::new();
         let address = directory.address("socket");
-        let mut server = server("one loop", &address);
+        let mut server = server("two loops", &address);
+        // Each in a loop of its own: the second connection goes to the emptier one.
+        // Both before a method holds up the loop that accepts clients.
+        let [short, long] = [0, 1].map(|_| Caller::start(&address));
+        let (short, long) = (short.call(1), long.call(2));
+        wait_until("the methods", || directory.files() == 3);
+        send(&server, signals[0]);
+        assert_eq!(short.join().unwrap(), Ok(1));
+        // The first signal has done its work, and the long call goes on.
+        assert_eq!(directory.files(), 1);
+        assert!(!long.is_finished());
+        send(&server, signals[1]);
+        assert_eq!(wait(&mut server).signal(), Some(signals[1].as_raw()));
+        assert_eq!(long.join().unwrap().unwrap_err().code(), Code::Unavailable);
+    }
+}
+
+#[timed]
+fn a_server_of_one_loop_lets_calls_end_until_the_second_signal() {
+    let directory = Directory::new();
+    let address = directory.address("socket");
+    let mut server = server("one loop", &address);
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &address).unwrap();
+    echo.nothing(&()).unwrap();
+    let later = echo.start_later(&words(1));
+    echo.nothing(&()).unwrap();
+    send(&server, Signal::INT);
+    wait_until("the end of the socket file", || directory.files() == 0);
+    // It serves on: it refuses calls, and the one from before has no reply yet.
+    assert_eq!(echo.nothing(&()).unwrap_err().code(), Code::Unavailable);
+    assert!(!later.is_done());
+    send(&server, Signal::INT);
+    assert_eq!(wait(&mut server).signal(), Some(Signal::INT.as_raw()));
+    assert_eq!(later.wait().unwrap_err().code(), Code::Unavailable);
+}
+
+#[timed]
+fn a_server_that_is_stopped_returns_as_after_a_signal() {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let dispatcher = EchoDispatcher::new(Service::default());
+    let service = Arc::clone(dispatcher.service());
+    server.register(dispatcher).unwrap();
+    let address = server.listen(&unique_address()).unwrap().to_string();
+    let (end, has_ended) = mpsc::channel();
+    let stopper = event_loop.stopper();
+    let client = thread::spawn(move || {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &address).unwrap();
         echo.nothing(&()).unwrap();
-        let later = echo.start_later(&words(1));
-        echo.nothing(&()).unwrap();
-        send(&server, Signal::INT);
-        wait_until("the end of the socket file", || directory.files() == 0);
-        // It serves on: it refuses calls, and the one from before has no reply yet.
+        let notes = (0..20).map(|number| echo.note(&words(number)));
+        assert!(notes.collect::<Result<Vec<_>, _>>().is_ok());
+        stopper.stop();
+        has_ended.recv().unwrap();
         assert_eq!(echo.nothing(&()).unwrap_err().code(), Code::Unavailable);
-        assert!(!later.is_done());
-        send(&server, Signal::INT);
-        assert_eq!(wait(&mut server).signal(), Some(Signal::INT.as_raw()));
-        assert_eq!(later.wait().unwrap_err().code(), Code::Unavailable);
     });
+    server.run_until_signal(&event_loop).unwrap();
+    assert_eq!(service.notes.get(), 20, "what was sent before was served");
+    assert!(server.connections().is_empty());
+    end.send(()).unwrap();
+    client.join().unwrap();
+    let other = EventLoop::new().unwrap();
+    let error = server.run_until_signal(&other).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
 }
 
-#[test]
-fn a_server_that_is_stopped_returns_as_after_a_signal() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        let dispatcher = EchoDispatcher::new(Service::default());
-        let service = Arc::clone(dispatcher.service());
-        server.register(dispatcher).unwrap();
-        let address = server.listen(&unique_address()).unwrap().to_string();
-        let (end, has_ended) = mpsc::channel();
-        let stopper = event_loop.stopper();
-        let client = thread::spawn(move || {
-            let client = Client::new();
-            let echo = EchoCaller::new(&client, &address).unwrap();
-            echo.nothing(&()).unwrap();
-            let notes = (0..20).map(|number| echo.note(&words(number)));
-            assert!(notes.collect::<Result<Vec<_>, _>>().is_ok());
-            stopper.stop();
-            has_ended.recv().unwrap();
-            assert_eq!(echo.nothing(&()).unwrap_err().code(), Code::Unavailable);
-        });
-        server.run_until_signal(&event_loop).unwrap();
-        assert_eq!(service.notes.get(), 20, "what was sent before was served");
-        assert!(server.connections().is_empty());
-        end.send(()).unwrap();
-        client.join().unwrap();
-        let other = EventLoop::new().unwrap();
-        let error = server.run_until_signal(&other).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
-    });
-}
-
-#[test]
+#[timed]
 fn the_mask_of_the_thread_is_as_before() {
-    in_time(|| {
-        let set = SignalSet::new(&[Signal::TERM, Signal::INT]);
-        let mask = || signal::block(&SignalSet::new(&[])).unwrap();
-        signal::unblock(&set).unwrap();
-        drop(TerminationSignals::install().unwrap());
-        assert!(!mask().contains(Signal::TERM) && !mask().contains(Signal::INT));
-        signal::block(&SignalSet::new(&[Signal::TERM])).unwrap();
-        let (one, two) =
-            (TerminationSignals::install().unwrap(), TerminationSignals::install().unwrap());
-        assert!(!mask().contains(Signal::TERM));
-        drop((two, one));
-        assert!(mask().contains(Signal::TERM) && !mask().contains(Signal::INT));
-    });
+    let set = SignalSet::new(&[Signal::TERM, Signal::INT]);
+    let mask = || signal::block(&SignalSet::new(&[])).unwrap();
+    signal::unblock(&set).unwrap();
+    drop(TerminationSignals::install().unwrap());
+    assert!(!mask().contains(Signal::TERM) && !mask().contains(Signal::INT));
+    signal::block(&SignalSet::new(&[Signal::TERM])).unwrap();
+    let (one, two) =
+        (TerminationSignals::install().unwrap(), TerminationSignals::install().unwrap());
+    assert!(!mask().contains(Signal::TERM));
+    drop((two, one));
+    assert!(mask().contains(Signal::TERM) && !mask().contains(Signal::INT));
 }

@@ -16,8 +16,8 @@ use nearcall_os::process::raise_descriptor_limit;
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::observed::{wait_until, while_a_good_client_calls};
 use crate::services::Threaded;
-use crate::stage::{PATIENCE, in_time, words};
-use crate::support::{everything, unique_address};
+use crate::stage::{PATIENCE, in_time, timed, words};
+use crate::support::{everything, expect_error, unique_address};
 use crate::two_processes;
 
 mod drains;
@@ -173,42 +173,34 @@ fn two_loops_serve_a_thousand_connections() {
     });
 }
 
-#[test]
+#[timed]
 fn limits_hold_for_all_loops_together() {
-    in_time(|| {
-        let limits = Limits { connections_max: 3, ..Limits::default() };
-        let server = start_with(Server::builder().threads(2).limits(limits), shared_echo());
-        let mut clients: Vec<_> = (0..3).map(|_| connect(&server, "").unwrap()).collect();
-        let refused = connect(&server, "").unwrap_err();
-        assert_eq!(refused.code(), Code::Unavailable, "{refused}");
-        assert!(refused.message().contains("the server has 3 connections"), "{refused}");
-        clients.pop();
-        wait_until("a place", || total(&server) == 2);
-        clients.push(connect(&server, "").unwrap());
-        let limits = Limits { connections_per_uid_max: 2, ..Limits::default() };
-        let server = start_with(Server::builder().threads(2).limits(limits), shared_echo());
-        let _clients = [0, 1].map(|_| connect(&server, "").unwrap());
-        let refused = connect(&server, "").unwrap_err();
-        assert!(refused.message().contains("this user has 2 connections"), "{refused}");
-    });
+    let limits = Limits { connections_max: 3, ..Limits::default() };
+    let server = start_with(Server::builder().threads(2).limits(limits), shared_echo());
+    let mut clients: Vec<_> = (0..3).map(|_| connect(&server, "").unwrap()).collect();
+    expect_error(connect(&server, ""), Code::Unavailable, &["the server has 3 connections"]);
+    clients.pop();
+    wait_until("a place", || total(&server) == 2);
+    clients.push(connect(&server, "").unwrap());
+    let limits = Limits { connections_per_uid_max: 2, ..Limits::default() };
+    let server = start_with(Server::builder().threads(2).limits(limits), shared_echo());
+    let _clients = [0, 1].map(|_| connect(&server, "").unwrap());
+    let refused = connect(&server, "").unwrap_err();
+    assert!(refused.message().contains("this user has 2 connections"), "{refused}");
 }
 
-#[test]
+#[timed]
 fn each_loop_sleeps_in_one_connection_without_a_descriptor() {
-    in_time(|| {
-        let server = start(2, shared_echo());
-        let via = format!("?via={}", Mechanism::ShmFutex);
-        let clients = [0, 1].map(|_| connect(&server, &via).unwrap());
-        assert_eq!(server.connection_counts(), [1, 1]);
-        let refused = connect(&server, &via).unwrap_err();
-        assert_eq!(refused.code(), Code::Unavailable, "{refused}");
-        assert!(refused.message().contains("descriptor"), "{refused}");
-        for echo in clients {
-            echo.nothing(&()).unwrap();
-        }
-        wait_until("the ends of the connections", || total(&server) == 0);
-        connect(&server, &via).unwrap();
-    });
+    let server = start(2, shared_echo());
+    let via = format!("?via={}", Mechanism::ShmFutex);
+    let clients = [0, 1].map(|_| connect(&server, &via).unwrap());
+    assert_eq!(server.connection_counts(), [1, 1]);
+    expect_error(connect(&server, &via), Code::Unavailable, &["descriptor"]);
+    for echo in clients {
+        echo.nothing(&()).unwrap();
+    }
+    wait_until("the ends of the connections", || total(&server) == 0);
+    connect(&server, &via).unwrap();
 }
 
 #[test]
@@ -230,21 +222,19 @@ fn every_mechanism_reaches_every_loop() {
     }
 }
 
-#[test]
+#[timed]
 fn a_method_that_does_not_return_keeps_no_one_waiting() {
-    in_time(|| {
-        let (gate, dispatcher) = gated();
-        let server = start(2, dispatcher);
-        let call = Caller::start(&server.address().to_string()).call(1);
-        gate.wait_for(1);
-        // The loop does not answer, so its one connection is missing.
-        assert_eq!((server.connections().len(), total(&server)), (0, 1));
-        let Err(ServerError::StillRunning(threads)) = server.stop() else { panic!("it runs") };
-        assert_eq!(threads, ["nearcall-loop-0"]);
-        gate.open();
-        wait_until("the end of the method", || server.stop().is_ok());
-        assert_eq!(call.join().unwrap(), Ok(1), "it had its reply");
-    });
+    let (gate, dispatcher) = gated();
+    let server = start(2, dispatcher);
+    let call = Caller::start(&server.address().to_string()).call(1);
+    gate.wait_for(1);
+    // The loop does not answer, so its one connection is missing.
+    assert_eq!((server.connections().len(), total(&server)), (0, 1));
+    let Err(ServerError::StillRunning(threads)) = server.stop() else { panic!("it runs") };
+    assert_eq!(threads, ["nearcall-loop-0"]);
+    gate.open();
+    wait_until("the end of the method", || server.stop().is_ok());
+    assert_eq!(call.join().unwrap(), Ok(1), "it had its reply");
 }
 
 /// A server that does this in its method with requests of 1.
@@ -265,64 +255,58 @@ fn with_itself(
     server
 }
 
-#[test]
+#[timed]
 fn a_method_may_stop_its_server() {
-    in_time(|| {
-        let server = with_itself(2, |server| server.stop().unwrap());
-        let echo = connect(&server, "").unwrap();
-        // Its reply may come before the end of the connection.
-        let _ = echo.say(&words(1));
-        server.run_until_signal().unwrap();
-        assert_eq!(total(&server), 0);
-    });
+    let server = with_itself(2, |server| server.stop().unwrap());
+    let echo = connect(&server, "").unwrap();
+    // Its reply may come before the end of the connection.
+    let _ = echo.say(&words(1));
+    server.run_until_signal().unwrap();
+    assert_eq!(total(&server), 0);
 }
 
-#[test]
+#[timed]
 fn a_client_that_is_killed_leaves_nothing_and_harms_no_other() {
-    in_time(|| {
-        let server = start(2, shared_echo());
-        let address = server.address().to_string();
-        while_a_good_client_calls(&address, || {
-            for _ in 0..4 {
-                let mut clients = [0, 1].map(|_| two_processes::start("caller", &address));
-                wait_until("the clients", || server.connection_counts().iter().sum::<usize>() == 3);
-                for client in &mut clients {
-                    client.kill().unwrap();
-                }
-                wait_until("the ends of the clients", || total(&server) == 1);
+    let server = start(2, shared_echo());
+    let address = server.address().to_string();
+    while_a_good_client_calls(&address, || {
+        for _ in 0..4 {
+            let mut clients = [0, 1].map(|_| two_processes::start("caller", &address));
+            wait_until("the clients", || server.connection_counts().iter().sum::<usize>() == 3);
+            for client in &mut clients {
+                client.kill().unwrap();
             }
-        });
+            wait_until("the ends of the clients", || total(&server) == 1);
+        }
     });
 }
 
-#[test]
+#[timed]
 fn a_server_that_cannot_start_reports_why_and_leaves_nothing() {
-    in_time(|| {
-        let address = unique_address();
-        let builder = |threads| Server::builder().threads(threads).listen(&address);
-        let error = builder(0).start().unwrap_err();
-        assert!(matches!(error, StartError::Threads(0)), "{error}");
-        assert!(error.to_string().contains("available_parallelism"), "{error}");
-        let error = builder(100_000).start().unwrap_err();
-        assert!(error.to_string().contains("`threads(100000)` is above the 1024"), "{error}");
-        let twice = builder(2).register(shared_echo()).register(shared_echo());
-        let error = twice.start().unwrap_err();
-        assert!(matches!(error, StartError::Register(_)), "{error}");
-        let error = Server::builder().listen("inproc:x").start().unwrap_err();
-        assert!(error.to_string().contains("use `unix:@NAME`"), "{error}");
-        let limits = Limits { message_bytes_max: u32::MAX, ..Limits::default() };
-        let error = builder(2).limits(limits).start().unwrap_err();
-        assert!(error.to_string().contains("message_bytes_max"), "{error}");
-        let error = builder(2).register(PanicsOnClone).start().unwrap_err();
-        assert!(error.to_string().contains("it panicked: no clone"), "{error}");
-        // The second of its addresses is taken, and the first one is free afterwards.
-        let taken = start(1, shared_echo());
-        let error = builder(2).listen(&taken.address().to_string()).start().unwrap_err();
-        assert!(error.to_string().contains("`Server::builder().threads(n)`"), "{error}");
-        let server = builder(2).register(shared_echo()).start().unwrap();
-        assert_eq!(server.addresses().len(), 1);
-        connect(&server, "").unwrap();
-    });
+    let address = unique_address();
+    let builder = |threads| Server::builder().threads(threads).listen(&address);
+    let error = builder(0).start().unwrap_err();
+    assert!(matches!(error, StartError::Threads(0)), "{error}");
+    assert!(error.to_string().contains("available_parallelism"), "{error}");
+    let error = builder(100_000).start().unwrap_err();
+    assert!(error.to_string().contains("`threads(100000)` is above the 1024"), "{error}");
+    let twice = builder(2).register(shared_echo()).register(shared_echo());
+    let error = twice.start().unwrap_err();
+    assert!(matches!(error, StartError::Register(_)), "{error}");
+    let error = Server::builder().listen("inproc:x").start().unwrap_err();
+    assert!(error.to_string().contains("use `unix:@NAME`"), "{error}");
+    let limits = Limits { message_bytes_max: u32::MAX, ..Limits::default() };
+    let error = builder(2).limits(limits).start().unwrap_err();
+    assert!(error.to_string().contains("message_bytes_max"), "{error}");
+    let error = builder(2).register(PanicsOnClone).start().unwrap_err();
+    assert!(error.to_string().contains("it panicked: no clone"), "{error}");
+    // The second of its addresses is taken, and the first one is free afterwards.
+    let taken = start(1, shared_echo());
+    let error = builder(2).listen(&taken.address().to_string()).start().unwrap_err();
+    assert!(error.to_string().contains("`Server::builder().threads(n)`"), "{error}");
+    let server = builder(2).register(shared_echo()).start().unwrap();
+    assert_eq!(server.addresses().len(), 1);
+    connect(&server, "").unwrap();
 }
 
 struct PanicsOnClone;
@@ -347,26 +331,24 @@ impl Dispatcher for PanicsOnClone {
     }
 }
 
-#[test]
+#[timed]
 fn objects_and_addresses_may_be_several() {
-    in_time(|| {
-        let server = Server::builder()
-            .threads(2)
-            .register(shared_echo())
-            .register_as("plus", Threaded::new(|_, request| Ok(words(request.number + 1))))
-            .listen(&everything(&unique_address()))
-            .listen("tcp://127.0.0.1:0?wait=poll")
-            .start()
-            .unwrap();
-        let [local, remote] = server.addresses() else { panic!("{:?}", server.addresses()) };
-        for address in [local, remote] {
-            let address = address.to_string();
-            let place = address.split('?').next().unwrap();
-            let client = Client::new();
-            let echo = EchoCaller::new(&client, place).unwrap();
-            let plus = EchoCaller::new(&client, &format!("{place}#plus")).unwrap();
-            assert_eq!(echo.say(&words(1)).unwrap().number, 1);
-            assert_eq!(plus.say(&words(1)).unwrap().number, 2);
-        }
-    });
+    let server = Server::builder()
+        .threads(2)
+        .register(shared_echo())
+        .register_as("plus", Threaded::new(|_, request| Ok(words(request.number + 1))))
+        .listen(&everything(&unique_address()))
+        .listen("tcp://127.0.0.1:0?wait=poll")
+        .start()
+        .unwrap();
+    let [local, remote] = server.addresses() else { panic!("{:?}", server.addresses()) };
+    for address in [local, remote] {
+        let address = address.to_string();
+        let place = address.split('?').next().unwrap();
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, place).unwrap();
+        let plus = EchoCaller::new(&client, &format!("{place}#plus")).unwrap();
+        assert_eq!(echo.say(&words(1)).unwrap().number, 1);
+        assert_eq!(plus.say(&words(1)).unwrap().number, 2);
+    }
 }

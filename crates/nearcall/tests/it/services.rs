@@ -14,7 +14,7 @@ use nearcall::{CallContext, CallOptions, Client, Code, Context, Limits, Status};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Words};
 use crate::observed::wait_until;
-use crate::stage::{in_time, words};
+use crate::stage::{timed, words};
 use crate::support::{Served, Stateless};
 
 mod answers;
@@ -172,27 +172,25 @@ impl Drop for PanicsAgain {
     }
 }
 
-#[test]
+#[timed]
 fn a_panic_ends_its_call_only_whatever_it_panics_with() {
-    in_time(|| {
-        let service = Threaded::new(|_, _| std::panic::panic_any(PanicsAgain));
-        let future = Futures::new(|_, _| async { std::panic::panic_any(PanicsAgain) });
-        let served = Served::with(Limits::default(), "", move |_, server, _| {
-            let pool = BlockingPool::builder().threads(1).build();
-            server.register_as("loop", service.clone()).unwrap();
-            server.register_as("pool", Blocking::new(service, &pool)).unwrap();
-            server.register_as("future", future).unwrap();
-        });
-        let client = Client::new();
-        for object in ["#loop", "#pool", "#future"] {
-            let echo = EchoCaller::new(&client, &served.via(object)).unwrap();
-            for number in 0..3 {
-                assert_eq!(code(echo.say(&words(number))), Code::Unknown, "{object}");
-            }
-        }
-        let echo = EchoCaller::new(&client, &served.address).unwrap();
-        assert_eq!(echo.say(&words(4)).unwrap().number, 4);
+    let service = Threaded::new(|_, _| std::panic::panic_any(PanicsAgain));
+    let future = Futures::new(|_, _| async { std::panic::panic_any(PanicsAgain) });
+    let served = Served::with(Limits::default(), "", move |_, server, _| {
+        let pool = BlockingPool::builder().threads(1).build();
+        server.register_as("loop", service.clone()).unwrap();
+        server.register_as("pool", Blocking::new(service, &pool)).unwrap();
+        server.register_as("future", future).unwrap();
     });
+    let client = Client::new();
+    for object in ["#loop", "#pool", "#future"] {
+        let echo = EchoCaller::new(&client, &served.via(object)).unwrap();
+        for number in 0..3 {
+            assert_eq!(code(echo.say(&words(number))), Code::Unknown, "{object}");
+        }
+    }
+    let echo = EchoCaller::new(&client, &served.address).unwrap();
+    assert_eq!(echo.say(&words(4)).unwrap().number, 4);
 }
 
 /// What the compiler has to accept.

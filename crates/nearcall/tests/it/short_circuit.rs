@@ -20,11 +20,11 @@ use nearcall_testkit::other_echo as other_build;
 use crate::async_client::block_on;
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Span, Words};
 use crate::raw_frames::receive;
-use crate::stage::{PATIENCE, in_time};
+use crate::stage::{PATIENCE, timed};
 use crate::streams::served::{
     Kind, Plan, Service as Streams, StreamsAsyncCaller, StreamsCaller, item, register,
 };
-use crate::support::{Service, unique_address};
+use crate::support::{Service, expect_code, expect_error, unique_address};
 
 /// What the cases need beside the plain [`Service`]: `Say` notes where its request is, and calls
 /// itself as often as the request says; `Later` answers within, behind a timer or never.
@@ -201,24 +201,22 @@ fn a_service_in_an_rc_is_called_directly_as_well() {
     assert_eq!(echo.start_say(&request).wait(), Ok(Words::default()));
 }
 
-#[test]
+#[timed]
 fn all_ways_give_the_same_results() {
-    in_time(|| {
-        let channel = House::new(&unique_address(), false);
-        let over_channel = cases!(crate_echo, &channel);
-        assert_eq!(channel.server.connections().len(), 1, "it took the channel");
-        let typed = House::new(&unique_address(), true);
-        let directly = cases!(crate_echo, &typed);
-        assert_eq!(typed.server.connections().len(), 0, "it took the short circuit");
-        let bytes = House::new(&unique_address(), true);
-        let through_bytes = cases!(other_build, &bytes);
-        assert_eq!(bytes.server.connections().len(), 0, "it took the short circuit");
-        for (index, wanted) in over_channel.iter().enumerate() {
-            assert_eq!(&directly[index], wanted, "case {index}, typed");
-            assert_eq!(&through_bytes[index], wanted, "case {index}, through bytes");
-        }
-        assert_eq!((directly.len(), through_bytes.len()), (over_channel.len(), over_channel.len()));
-    });
+    let channel = House::new(&unique_address(), false);
+    let over_channel = cases!(crate_echo, &channel);
+    assert_eq!(channel.server.connections().len(), 1, "it took the channel");
+    let typed = House::new(&unique_address(), true);
+    let directly = cases!(crate_echo, &typed);
+    assert_eq!(typed.server.connections().len(), 0, "it took the short circuit");
+    let bytes = House::new(&unique_address(), true);
+    let through_bytes = cases!(other_build, &bytes);
+    assert_eq!(bytes.server.connections().len(), 0, "it took the short circuit");
+    for (index, wanted) in over_channel.iter().enumerate() {
+        assert_eq!(&directly[index], wanted, "case {index}, typed");
+        assert_eq!(&through_bytes[index], wanted, "case {index}, through bytes");
+    }
+    assert_eq!((directly.len(), through_bytes.len()), (over_channel.len(), over_channel.len()));
 }
 
 use crate::echo as crate_echo;
@@ -262,8 +260,7 @@ fn what_a_method_says_of_a_call_of_its_own_is_not_said_of_it() {
             bytes.say(&other_build::Words { number: 1, ..Default::default() }).map(drop),
         ];
         for outcome in outcomes {
-            let status = outcome.unwrap_err();
-            assert_eq!(status.code(), Code::Unavailable, "{status}");
+            let status = expect_code(outcome, Code::Unavailable);
             assert!(!status.has_not_begun(), "short: {short}");
         }
     }
@@ -285,55 +282,50 @@ fn a_place_or_object_that_the_loop_does_not_serve_is_refused() {
 }
 
 /// Streams have a connection within the thread; other calls to the same object have none.
-#[test]
+#[timed]
 fn a_stream_of_the_own_loop_has_a_connection_and_other_calls_have_none() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        register(&server, Streams::new(Kind::Async));
-        server.listen("inproc:streams").unwrap();
-        let client = Client::in_loop(&event_loop);
-        let streams = StreamsCaller::new(&client, "inproc:streams").unwrap();
-        assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
-        assert_eq!((server.connections().len(), client.connections().len()), (0, 0));
-        let plan = Plan { items: 3, bytes: 10, code: 0 };
-        let count = || streams.count(&plan)?.collect::<Result<Vec<_>, _>>();
-        for _ in 0..2 {
-            assert_eq!(count().unwrap().len(), 3);
-            assert_eq!((server.connections().len(), client.connections().len()), (1, 1));
-        }
-        server.drain();
-        assert_eq!(count().unwrap_err().code(), Code::Unavailable);
-        server.listen("inproc:streams").unwrap();
-        assert_eq!(count().unwrap().len(), 3, "it listens again");
-        drop(server);
-        assert_eq!(count().unwrap_err().code(), Code::Unavailable);
-    });
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    register(&server, Streams::new(Kind::Async));
+    server.listen("inproc:streams").unwrap();
+    let client = Client::in_loop(&event_loop);
+    let streams = StreamsCaller::new(&client, "inproc:streams").unwrap();
+    assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
+    assert_eq!((server.connections().len(), client.connections().len()), (0, 0));
+    let plan = Plan { items: 3, bytes: 10, code: 0 };
+    let count = || streams.count(&plan)?.collect::<Result<Vec<_>, _>>();
+    for _ in 0..2 {
+        assert_eq!(count().unwrap().len(), 3);
+        assert_eq!((server.connections().len(), client.connections().len()), (1, 1));
+    }
+    server.drain();
+    assert_eq!(count().unwrap_err().code(), Code::Unavailable);
+    server.listen("inproc:streams").unwrap();
+    assert_eq!(count().unwrap().len(), 3, "it listens again");
+    drop(server);
+    assert_eq!(count().unwrap_err().code(), Code::Unavailable);
 }
 
-#[test]
+#[timed]
 fn streams_to_a_loop_without_a_socket_come_from_its_thread_only() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        register(&server, Streams::new(Kind::Async));
-        server.listen("inproc:streams").unwrap();
-        let client = Client::in_loop(&event_loop);
-        let refusal = |client: &Client| {
-            let streams = StreamsCaller::new(client, "inproc:streams").unwrap();
-            streams.count(&Plan::default()).unwrap_err()
-        };
-        let elsewhere = std::thread::scope(|scope| scope.spawn(|| refusal(&client)).join());
-        assert_eq!(elsewhere.unwrap().code(), Code::Unavailable);
-        assert_eq!(refusal(&Client::new()).code(), Code::Unavailable);
-        let long = refusal(&Client::in_loop(&event_loop).without_short_circuit());
-        assert_eq!(long.code(), Code::FailedPrecondition);
-        let streams = StreamsAsyncCaller::new(&client, "inproc:streams").unwrap();
-        let task = block_on(streams.count(&Plan::default())).unwrap_err();
-        assert_eq!(task.code(), Code::FailedPrecondition);
-        assert!(task.message().contains("use another address of the server"), "{task}");
-        assert_eq!(server.connections().len(), 0);
-    });
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    register(&server, Streams::new(Kind::Async));
+    server.listen("inproc:streams").unwrap();
+    let client = Client::in_loop(&event_loop);
+    let refusal = |client: &Client| {
+        let streams = StreamsCaller::new(client, "inproc:streams").unwrap();
+        streams.count(&Plan::default()).unwrap_err()
+    };
+    let elsewhere = std::thread::scope(|scope| scope.spawn(|| refusal(&client)).join());
+    assert_eq!(elsewhere.unwrap().code(), Code::Unavailable);
+    assert_eq!(refusal(&Client::new()).code(), Code::Unavailable);
+    let long = refusal(&Client::in_loop(&event_loop).without_short_circuit());
+    assert_eq!(long.code(), Code::FailedPrecondition);
+    let streams = StreamsAsyncCaller::new(&client, "inproc:streams").unwrap();
+    let outcome = block_on(streams.count(&Plan::default()));
+    expect_error(outcome, Code::FailedPrecondition, &["use another address of the server"]);
+    assert_eq!(server.connections().len(), 0);
 }
 
 #[test]
@@ -349,22 +341,20 @@ fn what_is_unregistered_or_closed_is_not_called_any_more() {
     assert_eq!(echo.nothing(&()).unwrap_err().code(), Code::Unavailable);
 }
 
-#[test]
+#[timed]
 fn a_server_is_known_by_its_greeting_under_another_name() {
-    in_time(|| {
-        let directory = Directory::new();
-        let house = House::new(&directory.address("socket"), true);
-        std::os::unix::fs::symlink(directory.0.join("socket"), directory.0.join("link")).unwrap();
-        let link = directory.address("link");
-        for (at, short) in [(&link, true), (&link, false)] {
-            let client = Client::in_loop(&house.event_loop);
-            let client = if short { client } else { client.without_short_circuit() };
-            let echo = EchoCaller::new(&client, at).unwrap();
-            echo.nothing(&()).unwrap();
-            assert_eq!(echo.look(&()).unwrap().local, short);
-        }
-        drop(house);
-    });
+    let directory = Directory::new();
+    let house = House::new(&directory.address("socket"), true);
+    std::os::unix::fs::symlink(directory.0.join("socket"), directory.0.join("link")).unwrap();
+    let link = directory.address("link");
+    for (at, short) in [(&link, true), (&link, false)] {
+        let client = Client::in_loop(&house.event_loop);
+        let client = if short { client } else { client.without_short_circuit() };
+        let echo = EchoCaller::new(&client, at).unwrap();
+        echo.nothing(&()).unwrap();
+        assert_eq!(echo.look(&()).unwrap().local, short);
+    }
+    drop(house);
 }
 
 /// Learns what the server at the first of two places greets with, and greets with that at the
@@ -386,20 +376,18 @@ pub(crate) fn impersonate(places: &str) {
     }
 }
 
-#[test]
+#[timed]
 fn r23_a_server_of_another_process_that_greets_as_ours_is_not_taken_for_it() {
-    in_time(|| {
-        let house = House::new(&unique_address(), true);
-        let other = unique_address();
-        let places = format!("{} {other}", house.address);
-        let _impostor = crate::two_processes::start("impostor", &places);
-        house.client.hunt(&other, PATIENCE).unwrap();
-        let echo = EchoCaller::new(&house.client, &other).unwrap();
-        let status = echo.look(&()).expect_err("the other process refuses");
-        assert_eq!(status.code(), Code::DataLoss, "{status}");
-        let own = EchoCaller::new(&house.client, &house.address).unwrap();
-        assert!(own.look(&()).unwrap().local);
-    });
+    let house = House::new(&unique_address(), true);
+    let other = unique_address();
+    let places = format!("{} {other}", house.address);
+    let _impostor = crate::two_processes::start("impostor", &places);
+    house.client.hunt(&other, PATIENCE).unwrap();
+    let echo = EchoCaller::new(&house.client, &other).unwrap();
+    let status = echo.look(&()).expect_err("the other process refuses");
+    assert_eq!(status.code(), Code::DataLoss, "{status}");
+    let own = EchoCaller::new(&house.client, &house.address).unwrap();
+    assert!(own.look(&()).unwrap().local);
 }
 
 #[test]

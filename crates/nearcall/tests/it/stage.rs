@@ -11,6 +11,7 @@ use nearcall::{Context, Deadline, EventLoop, Limits, Status};
 use crate::echo::{Echo, EchoDispatcher, Words};
 pub(crate) use crate::observed::within as in_time_of;
 use crate::support::{Served, Service};
+pub(crate) use nearcall_testkit::timed;
 
 /// Far above what any test needs on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

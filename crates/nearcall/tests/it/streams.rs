@@ -8,7 +8,7 @@ use std::time::Duration;
 use nearcall::{CallOptions, Client, Code, EventLoop, Mechanism, Server, Status};
 
 use crate::echo::{EchoCaller, Words};
-use crate::stage::{alone, in_time, words};
+use crate::stage::{alone, timed, words};
 use crate::support::{everything, method, object, unique_address};
 
 mod ends;
@@ -54,76 +54,70 @@ pub(crate) fn exchange_all(streams: &StreamsCaller) {
     }
 }
 
-#[test]
+#[timed]
 fn every_mechanism_carries_streams() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
-            for wait in mechanism.waits() {
-                let parameters = format!("?via={mechanism}&wait={wait}");
-                let _alone = alone(&parameters);
-                for client in [Client::new(), Client::in_loop(&event_loop)] {
-                    let served = Served::start(Kind::Loop);
-                    exchange_all(&served.caller(&client, &parameters));
-                }
+    let event_loop = EventLoop::new().unwrap();
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        for wait in mechanism.waits() {
+            let parameters = format!("?via={mechanism}&wait={wait}");
+            let _alone = alone(&parameters);
+            for client in [Client::new(), Client::in_loop(&event_loop)] {
+                let served = Served::start(Kind::Loop);
+                exchange_all(&served.caller(&client, &parameters));
             }
         }
-    });
+    }
 }
 
-#[test]
+#[timed]
 fn every_kind_of_service_streams() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        for kind in Kind::ALL {
-            for client in [Client::new(), Client::in_loop(&event_loop)] {
-                let served = Served::start(kind);
-                exchange_all(&served.caller(&client, ""));
-            }
+    let event_loop = EventLoop::new().unwrap();
+    for kind in Kind::ALL {
+        for client in [Client::new(), Client::in_loop(&event_loop)] {
+            let served = Served::start(kind);
+            exchange_all(&served.caller(&client, ""));
         }
-    });
+    }
 }
 
 /// Many streams of one connection at once, with everything from a seed.
-#[test]
+#[timed]
 fn the_books_of_many_streams_agree() {
-    in_time(|| {
-        for seed in 0..12 {
-            let mut rng = fastrand::Rng::with_seed(seed);
-            let served = Served::start([Kind::Thread, Kind::Async][rng.usize(0..2)]);
-            let streams = served.caller(&Client::new(), "");
-            let mut open: Vec<_> = (0..rng.usize(1..6))
-                .map(|_| {
-                    let (requests, replies) = streams.exchange().unwrap();
-                    (requests, replies, 0_u64, 0_u64)
-                })
-                .collect();
-            for _ in 0..rng.usize(10..300) {
-                let index = rng.usize(0..open.len());
-                let (requests, replies, sent, received) = &mut open[index];
-                // Never more under way than both windows hold.
-                if rng.bool() && *sent - *received < 20 {
-                    requests.send(&item(*sent, length(*sent))).unwrap();
-                    *sent += 1;
-                } else if received < sent {
-                    let reply = replies.recv().unwrap().unwrap();
-                    assert_eq!(reply, item(*received, length(*received)), "seed {seed}");
-                    *received += 1;
-                }
-                if rng.u8(0..20) == 0 {
-                    assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
-                }
+    for seed in 0..12 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let served = Served::start([Kind::Thread, Kind::Async][rng.usize(0..2)]);
+        let streams = served.caller(&Client::new(), "");
+        let mut open: Vec<_> = (0..rng.usize(1..6))
+            .map(|_| {
+                let (requests, replies) = streams.exchange().unwrap();
+                (requests, replies, 0_u64, 0_u64)
+            })
+            .collect();
+        for _ in 0..rng.usize(10..300) {
+            let index = rng.usize(0..open.len());
+            let (requests, replies, sent, received) = &mut open[index];
+            // Never more under way than both windows hold.
+            if rng.bool() && *sent - *received < 20 {
+                requests.send(&item(*sent, length(*sent))).unwrap();
+                *sent += 1;
+            } else if received < sent {
+                let reply = replies.recv().unwrap().unwrap();
+                assert_eq!(reply, item(*received, length(*received)), "seed {seed}");
+                *received += 1;
             }
-            for (requests, mut replies, sent, mut received) in open {
-                requests.finish().unwrap();
-                while let Some(reply) = replies.recv().unwrap() {
-                    assert_eq!(reply, item(received, length(received)), "seed {seed}");
-                    received += 1;
-                }
-                assert_eq!(sent, received, "seed {seed}");
+            if rng.u8(0..20) == 0 {
+                assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
             }
         }
-    });
+        for (requests, mut replies, sent, mut received) in open {
+            requests.finish().unwrap();
+            while let Some(reply) = replies.recv().unwrap() {
+                assert_eq!(reply, item(received, length(received)), "seed {seed}");
+                received += 1;
+            }
+            assert_eq!(sent, received, "seed {seed}");
+        }
+    }
 }
 
 /// Lengths of items around what is copied and what keeps its buffer.
@@ -132,15 +126,13 @@ fn length(number: u64) -> u32 {
 }
 
 /// Long `bytes` fields are slices of the buffer that their item came in.
-#[test]
+#[timed]
 fn long_items_are_not_copied_again() {
-    in_time(|| {
-        let served = Served::start(Kind::Loop);
-        let streams = served.caller(&Client::new(), "");
-        let plan = Plan { items: 3, bytes: 1 << 20, code: 0 };
-        let kept: Vec<_> = streams.count(&plan).unwrap().map(Result::unwrap).collect();
-        assert!((0..3).all(|number| kept[number] == item(number as u64, 1 << 20)));
-    });
+    let served = Served::start(Kind::Loop);
+    let streams = served.caller(&Client::new(), "");
+    let plan = Plan { items: 3, bytes: 1 << 20, code: 0 };
+    let kept: Vec<_> = streams.count(&plan).unwrap().map(Result::unwrap).collect();
+    assert!((0..3).all(|number| kept[number] == item(number as u64, 1 << 20)));
 }
 
 fn check_refused(status: &Status, name: &str, how: &str) {
@@ -177,24 +169,22 @@ fn check_wrong_shapes(client: &Client, address: &str) {
     assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1), "the connection lives");
 }
 
-#[test]
+#[timed]
 fn wrong_shapes_say_how_to_call() {
-    in_time(|| {
-        for kind in [Kind::Loop, Kind::Pool, Kind::Async] {
-            check_wrong_shapes(&Client::new(), &Served::start(kind).address);
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::new(&event_loop);
-            register(&server, Service::new(kind));
-            let address = server.listen(&everything(&unique_address())).unwrap().to_string();
-            check_wrong_shapes(&Client::in_loop(&event_loop), &address);
-        }
-        let (served, client) = (crate::support::Served::start(), Client::new());
-        let echo = object(&client, EchoCaller::INTERFACE, &served.address);
-        let (note, options) = (method(EchoCaller::INTERFACE, "Note"), CallOptions::new());
-        let replies = echo.with(options.clone()).open_reply_stream::<_, Words>(note, &words(1));
-        let status = replies.unwrap().recv().unwrap_err();
-        check_refused(&status, "echo.v1.Echo/Note", "is one-way; send it one message");
-    });
+    for kind in [Kind::Loop, Kind::Pool, Kind::Async] {
+        check_wrong_shapes(&Client::new(), &Served::start(kind).address);
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        register(&server, Service::new(kind));
+        let address = server.listen(&everything(&unique_address())).unwrap().to_string();
+        check_wrong_shapes(&Client::in_loop(&event_loop), &address);
+    }
+    let (served, client) = (crate::support::Served::start(), Client::new());
+    let echo = object(&client, EchoCaller::INTERFACE, &served.address);
+    let (note, options) = (method(EchoCaller::INTERFACE, "Note"), CallOptions::new());
+    let replies = echo.with(options.clone()).open_reply_stream::<_, Words>(note, &words(1));
+    let status = replies.unwrap().recv().unwrap_err();
+    check_refused(&status, "echo.v1.Echo/Note", "is one-way; send it one message");
 }
 
 #[test]

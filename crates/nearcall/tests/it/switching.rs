@@ -11,9 +11,9 @@ use std::sync::Arc;
 use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::stage::{PATIENCE, Scripted, alone, in_time, in_time_of, words};
+use crate::stage::{PATIENCE, Scripted, alone, in_time_of, timed, words};
 use crate::streams::served::{self, Kind, Plan, StreamsCaller, item};
-use crate::support::{LoopThread, everything, unique_address};
+use crate::support::{LoopThread, everything, expect_code, expect_error, unique_address};
 
 /// A server with an echo that counts notes, and with streams.
 pub(crate) struct Both {
@@ -139,66 +139,56 @@ fn a_connection_of_a_loop_moves_between_all_pairs_of_mechanisms() {
 }
 
 /// What cannot be had is refused with the reason, and the old channel goes on.
-#[test]
+#[timed]
 fn what_cannot_be_had_leaves_the_connection_where_it_is() {
-    in_time(|| {
-        let limits = Limits { switches_per_minute_max: 3, ..Limits::default() };
-        let both = Both::listening(limits, |address| format!("{address}?allow=shm,pipe,sysv-mq"));
-        let (client, at) = (Client::new(), &both.address);
-        let echo = EchoCaller::new(&client, at).unwrap();
-        let fails = |to: &str| client.switch(at, to, PATIENCE).unwrap_err();
-        let none = fails("pipe");
-        assert_eq!(none.code(), Code::FailedPrecondition);
-        assert!(none.message().contains("no connection"), "{none}");
-        echo.nothing(&()).unwrap();
-        let unknown = fails("shm-futexx");
-        assert_eq!(unknown.code(), Code::InvalidArgument);
-        assert!(unknown.message().contains("shm-futex"), "{unknown}");
-        let not_offered = fails("unix-stream");
-        assert_eq!(not_offered.code(), Code::FailedPrecondition);
-        assert!(not_offered.message().contains("offer"), "{not_offered}");
-        if Mechanism::SysvMq.supported().is_ok() {
-            let not_pollable = fails("sysv-mq");
-            assert_eq!(not_pollable.code(), Code::FailedPrecondition, "{not_pollable}");
-        }
-        assert_eq!(mechanism_of(&client), Mechanism::Shm);
-        assert_eq!(echo.say(&words(4)).unwrap(), words(4));
-        client.switch(at, "pipe", PATIENCE).unwrap();
-        assert_eq!(mechanism_of(&client), Mechanism::Pipe);
-        // Refused ones count as well: they cost the server as much.
-        let too_often = fails("shm");
-        assert_eq!(too_often.code(), Code::ResourceExhausted, "{too_often}");
-        assert_eq!(mechanism_of(&client), Mechanism::Pipe);
-        assert_eq!(echo.say(&words(5)).unwrap(), words(5));
-    });
+    let limits = Limits { switches_per_minute_max: 3, ..Limits::default() };
+    let both = Both::listening(limits, |address| format!("{address}?allow=shm,pipe,sysv-mq"));
+    let (client, at) = (Client::new(), &both.address);
+    let echo = EchoCaller::new(&client, at).unwrap();
+    let fails = |to: &str| client.switch(at, to, PATIENCE).unwrap_err();
+    let none = fails("pipe");
+    assert_eq!(none.code(), Code::FailedPrecondition);
+    assert!(none.message().contains("no connection"), "{none}");
+    echo.nothing(&()).unwrap();
+    let unknown = fails("shm-futexx");
+    assert_eq!(unknown.code(), Code::InvalidArgument);
+    assert!(unknown.message().contains("shm-futex"), "{unknown}");
+    let not_offered = fails("unix-stream");
+    assert_eq!(not_offered.code(), Code::FailedPrecondition);
+    assert!(not_offered.message().contains("offer"), "{not_offered}");
+    if Mechanism::SysvMq.supported().is_ok() {
+        let not_pollable = fails("sysv-mq");
+        assert_eq!(not_pollable.code(), Code::FailedPrecondition, "{not_pollable}");
+    }
+    assert_eq!(mechanism_of(&client), Mechanism::Shm);
+    assert_eq!(echo.say(&words(4)).unwrap(), words(4));
+    client.switch(at, "pipe", PATIENCE).unwrap();
+    assert_eq!(mechanism_of(&client), Mechanism::Pipe);
+    // Refused ones count as well: they cost the server as much.
+    let too_often = fails("shm");
+    assert_eq!(too_often.code(), Code::ResourceExhausted, "{too_often}");
+    assert_eq!(mechanism_of(&client), Mechanism::Pipe);
+    assert_eq!(echo.say(&words(5)).unwrap(), words(5));
 }
 
-#[test]
+#[timed]
 fn a_connection_that_is_to_stay_on_tcp_stays() {
-    in_time(|| {
-        let both =
-            Both::listening(Limits { switches_per_minute_max: 3, ..Limits::default() }, |_| {
-                "tcp://127.0.0.1:0".to_owned()
-            });
-        let (client, at) = (Client::new(), format!("{}?via=tcp", both.address));
-        let echo = EchoCaller::new(&client, &at).unwrap();
-        echo.nothing(&()).unwrap();
-        let refused = client.switch(&at, "shm", PATIENCE).unwrap_err();
-        assert_eq!(refused.code(), Code::FailedPrecondition);
-        assert!(refused.message().contains("tcp"), "{refused}");
-        assert_eq!(echo.say(&words(5)).unwrap(), words(5));
+    let both = Both::listening(Limits { switches_per_minute_max: 3, ..Limits::default() }, |_| {
+        "tcp://127.0.0.1:0".to_owned()
     });
+    let (client, at) = (Client::new(), format!("{}?via=tcp", both.address));
+    let echo = EchoCaller::new(&client, &at).unwrap();
+    echo.nothing(&()).unwrap();
+    expect_error(client.switch(&at, "shm", PATIENCE), Code::FailedPrecondition, &["tcp"]);
+    assert_eq!(echo.say(&words(5)).unwrap(), words(5));
 }
 
-#[test]
+#[timed]
 fn a_server_that_does_not_allow_it_is_not_asked() {
-    in_time(|| {
-        let both = Both::start(Limits { switches_per_minute_max: 0, ..Limits::default() });
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &both.address).unwrap();
-        echo.nothing(&()).unwrap();
-        let refused = client.switch(&both.address, "pipe", PATIENCE).unwrap_err();
-        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-        assert_eq!((mechanism_of(&client), echo.say(&words(5))), (Mechanism::Shm, Ok(words(5))));
-    });
+    let both = Both::start(Limits { switches_per_minute_max: 0, ..Limits::default() });
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &both.address).unwrap();
+    echo.nothing(&()).unwrap();
+    expect_code(client.switch(&both.address, "pipe", PATIENCE), Code::FailedPrecondition);
+    assert_eq!((mechanism_of(&client), echo.say(&words(5))), (Mechanism::Shm, Ok(words(5))));
 }

@@ -4,46 +4,44 @@ use nearcall::observe::{MessageCounts, Traffic};
 use nearcall::{Client, EventLoop, Limits, Server};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::stage::{PATIENCE, in_time, words};
+use crate::stage::{PATIENCE, timed, words};
 use crate::support::{Service, everything, unique_address};
 
 const HEADER_BYTES: u64 = 40;
 
 /// Both ends count every call and reply once, small or long, before and after a switch.
-#[test]
+#[timed]
 fn both_ends_count_each_message_once() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let limits = Limits { switches_per_minute_max: 100, ..Limits::default() };
-        let server = Server::with_limits(&event_loop, limits);
-        server.register(EchoDispatcher::new(Service::default())).unwrap();
-        let at = unique_address();
-        server.listen(&everything(&at)).unwrap();
-        let client = Client::in_loop(&event_loop).without_short_circuit();
-        let echo = EchoCaller::new(&client, &at).unwrap();
-        echo.nothing(&()).unwrap();
-        let counts = || {
-            let [ours] = &client.connections()[..] else { panic!("one connection") };
-            let [theirs] = &server.connections()[..] else { panic!("one connection") };
-            (ours.traffic.unwrap(), theirs.traffic.unwrap())
-        };
-        let (ours_before, theirs_before) = counts();
-        for mechanism in ["shm", "unix-stream"] {
-            for bytes in [0, 10, 1_000, 200_000] {
-                let request = Words { data: vec![7; bytes].into(), number: 1 };
-                assert_eq!(echo.say(&request).unwrap(), request, "{mechanism}");
-            }
-            echo.note(&words(0)).unwrap();
-            if mechanism == "shm" {
-                client.switch(&at, "unix-stream", PATIENCE).unwrap();
-            }
+    let event_loop = EventLoop::new().unwrap();
+    let limits = Limits { switches_per_minute_max: 100, ..Limits::default() };
+    let server = Server::with_limits(&event_loop, limits);
+    server.register(EchoDispatcher::new(Service::default())).unwrap();
+    let at = unique_address();
+    server.listen(&everything(&at)).unwrap();
+    let client = Client::in_loop(&event_loop).without_short_circuit();
+    let echo = EchoCaller::new(&client, &at).unwrap();
+    echo.nothing(&()).unwrap();
+    let counts = || {
+        let [ours] = &client.connections()[..] else { panic!("one connection") };
+        let [theirs] = &server.connections()[..] else { panic!("one connection") };
+        (ours.traffic.unwrap(), theirs.traffic.unwrap())
+    };
+    let (ours_before, theirs_before) = counts();
+    for mechanism in ["shm", "unix-stream"] {
+        for bytes in [0, 10, 1_000, 200_000] {
+            let request = Words { data: vec![7; bytes].into(), number: 1 };
+            assert_eq!(echo.say(&request).unwrap(), request, "{mechanism}");
         }
-        echo.nothing(&()).unwrap();
-        let (ours, theirs) = counts();
-        check(&ours.since(&ours_before), &theirs.since(&theirs_before));
-        let shown = client.connections()[0].to_string();
-        assert!(shown.contains("messages"), "{shown}");
-    });
+        echo.note(&words(0)).unwrap();
+        if mechanism == "shm" {
+            client.switch(&at, "unix-stream", PATIENCE).unwrap();
+        }
+    }
+    echo.nothing(&()).unwrap();
+    let (ours, theirs) = counts();
+    check(&ours.since(&ours_before), &theirs.since(&theirs_before));
+    let shown = client.connections()[0].to_string();
+    assert!(shown.contains("messages"), "{shown}");
 }
 
 fn check(ours: &Traffic, theirs: &Traffic) {

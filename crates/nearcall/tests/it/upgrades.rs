@@ -16,9 +16,9 @@ use nearcall_channel::account::{Accounts, Resource};
 use nearcall_os::clock;
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::stage::{PATIENCE, Scripted, command, in_time, keeper, words};
+use crate::stage::{PATIENCE, Scripted, command, keeper, timed, words};
 use crate::streams::served::{self, Kind, Plan, StreamsCaller, item};
-use crate::support::LoopThread;
+use crate::support::{LoopThread, expect_code, expect_error};
 
 /// Of a server whose connections move.
 pub(crate) fn moving() -> Limits {
@@ -123,14 +123,14 @@ fn exchange_while_it_moves(client: &Client) {
     assert_eq!((seen.uid, seen.pid, seen.local), (u32::MAX, -1, false));
 }
 
-#[test]
+#[timed]
 fn a_connection_over_tcp_moves_to_shared_memory_under_load() {
-    in_time(|| exchange_while_it_moves(&Client::new()));
+    exchange_while_it_moves(&Client::new());
 }
 
-#[test]
+#[timed]
 fn a_connection_over_tcp_of_a_loop_moves_to_shared_memory_under_load() {
-    in_time(|| exchange_while_it_moves(&Client::in_loop(&EventLoop::new().unwrap())));
+    exchange_while_it_moves(&Client::in_loop(&EventLoop::new().unwrap()));
 }
 
 /// With all places taken by calls of the program, the client asks when one of these has ended.
@@ -148,8 +148,7 @@ fn move_after_a_full_table(client: &Client) {
     let late = echo.with(CallOptions::new().deadline(SOON)).start_say(&words(0)).wait();
     assert!(late.is_err(), "there is no place for it");
     // Nor for a switch, which waits for the move: its time is up first.
-    let late = client.switch(&at, "unix-stream", SOON).unwrap_err();
-    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    expect_code(client.switch(&at, "unix-stream", SOON), Code::DeadlineExceeded);
     let other = Client::new();
     let answers = EchoCaller::new(&other, &format!("{at}?via=tcp")).unwrap();
     let answer = words(command::ANSWER);
@@ -172,47 +171,40 @@ fn move_after_a_full_table(client: &Client) {
 /// Long enough for a client to send what it has.
 const SOON: Duration = Duration::from_millis(50);
 
-#[test]
+#[timed]
 fn one_whose_calls_have_taken_every_place_moves_when_they_have_ended() {
-    in_time(|| {
-        move_after_a_full_table(&Client::new());
-        move_after_a_full_table(&Client::in_loop(&EventLoop::new().unwrap()));
-    });
+    move_after_a_full_table(&Client::new());
+    move_after_a_full_table(&Client::in_loop(&EventLoop::new().unwrap()));
 }
 
 /// The last place is for the program's calls, and the other one is enough to ask.
-#[test]
+#[timed]
 fn one_with_two_places_for_calls_moves_and_one_with_a_single_place_stays() {
-    in_time(|| {
-        for (calls_max, mechanism) in [(2, Mechanism::Shm), (1, Mechanism::Tcp)] {
-            let (_server, at) = plain(Limits { calls_max, ..moving() }, "");
-            assert_eq!(call_until_moved(&Client::new(), &at), mechanism, "{calls_max}");
-            let in_loop = Client::in_loop(&EventLoop::new().unwrap());
-            assert_eq!(call_until_moved(&in_loop, &at), mechanism, "{calls_max} in a loop");
-        }
-    });
+    for (calls_max, mechanism) in [(2, Mechanism::Shm), (1, Mechanism::Tcp)] {
+        let (_server, at) = plain(Limits { calls_max, ..moving() }, "");
+        assert_eq!(call_until_moved(&Client::new(), &at), mechanism, "{calls_max}");
+        let in_loop = Client::in_loop(&EventLoop::new().unwrap());
+        assert_eq!(call_until_moved(&in_loop, &at), mechanism, "{calls_max} in a loop");
+    }
 }
 
-#[test]
+#[timed]
 fn the_server_shows_what_has_moved_and_lets_no_more_be_done_by_it() {
-    in_time(|| {
-        let (server, at) = plain(moving(), "");
-        let client = Client::new();
-        assert_eq!(call_until_moved(&client, &at), Mechanism::Shm);
-        // A server that answers by the new channel has moved as well.
-        let service = ServerCaller::new(&client, &at).unwrap();
-        service.health(&Default::default()).unwrap();
-        let shown = &server.connections()[0];
-        assert_eq!((shown.mechanism, shown.peer.uid()), (Mechanism::Shm, None));
-        let [moved] = &shown.switches[..] else { panic!("{:?}", shown.switches) };
-        assert_eq!((moved.cause, &moved.outcome), (SwitchCause::Upgrade, &Ok(())), "{moved}");
-        // What is for the server's own user is not for its clients over tcp.
-        let denied = service.connections(&ConnectionsRequest::default()).unwrap_err();
-        assert_eq!(denied.code(), Code::PermissionDenied, "{denied}");
-        // It goes on from there as any other.
-        client.switch(&at, "unix-stream", PATIENCE).unwrap();
-        assert_eq!(call_until_moved(&client, &at), Mechanism::UnixStream);
-    });
+    let (server, at) = plain(moving(), "");
+    let client = Client::new();
+    assert_eq!(call_until_moved(&client, &at), Mechanism::Shm);
+    // A server that answers by the new channel has moved as well.
+    let service = ServerCaller::new(&client, &at).unwrap();
+    service.health(&Default::default()).unwrap();
+    let shown = &server.connections()[0];
+    assert_eq!((shown.mechanism, shown.peer.uid()), (Mechanism::Shm, None));
+    let [moved] = &shown.switches[..] else { panic!("{:?}", shown.switches) };
+    assert_eq!((moved.cause, &moved.outcome), (SwitchCause::Upgrade, &Ok(())), "{moved}");
+    // What is for the server's own user is not for its clients over tcp.
+    expect_code(service.connections(&ConnectionsRequest::default()), Code::PermissionDenied);
+    // It goes on from there as any other.
+    client.switch(&at, "unix-stream", PATIENCE).unwrap();
+    assert_eq!(call_until_moved(&client, &at), Mechanism::UnixStream);
 }
 
 /// Asks for a switch that nothing over `tcp://` can do, before the connection has moved.
@@ -229,126 +221,110 @@ fn switches_from_there(client: &Client) {
     assert_eq!(call_until_moved(client, &at), Mechanism::UnixStream);
 }
 
-#[test]
+#[timed]
 fn a_switch_that_is_asked_for_at_once_begins_from_shared_memory() {
-    in_time(|| {
-        switches_from_there(&Client::new());
-        switches_from_there(&Client::in_loop(&EventLoop::new().unwrap()));
-    });
+    switches_from_there(&Client::new());
+    switches_from_there(&Client::in_loop(&EventLoop::new().unwrap()));
 }
 
-#[test]
+#[timed]
 fn a_switch_of_one_that_stays_on_tcp_is_refused_with_the_reason() {
-    in_time(|| {
-        for (limits, parameters, suffix) in
-            [(moving(), "", "?via=tcp"), (moving(), "?allow=tcp", ""), (staying(), "", "")]
-        {
-            let (_server, at) = plain(limits, parameters);
-            let (client, at) = (Client::new(), format!("{at}{suffix}"));
-            let service = ServerCaller::new(&client, &at).unwrap();
-            service.health(&Default::default()).unwrap();
-            let refused = client.switch(&at, "unix-stream", PATIENCE).unwrap_err();
-            assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-            assert!(refused.message().contains("tcp") || parameters.is_empty(), "{refused}");
-            service.health(&Default::default()).unwrap();
-            assert_eq!(mechanism_of(&client), Mechanism::Tcp);
-        }
-    });
+    for (limits, parameters, suffix) in
+        [(moving(), "", "?via=tcp"), (moving(), "?allow=tcp", ""), (staying(), "", "")]
+    {
+        let (_server, at) = plain(limits, parameters);
+        let (client, at) = (Client::new(), format!("{at}{suffix}"));
+        let service = ServerCaller::new(&client, &at).unwrap();
+        service.health(&Default::default()).unwrap();
+        let refused =
+            expect_code(client.switch(&at, "unix-stream", PATIENCE), Code::FailedPrecondition);
+        assert!(refused.message().contains("tcp") || parameters.is_empty(), "{refused}");
+        service.health(&Default::default()).unwrap();
+        assert_eq!(mechanism_of(&client), Mechanism::Tcp);
+    }
 }
 
 /// The end of a client hangs up the channel that a connection of another thread has moved to.
-#[test]
+#[timed]
 fn one_that_has_moved_in_another_thread_ends_with_its_client() {
-    in_time(|| {
-        let (server, at) = plain(moving(), "");
-        let client = Client::new();
-        let (handle, (give, take)) = (client.clone(), mpsc::channel());
-        let (end, wait) = mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            let moved = call_until_moved(&handle, &at);
-            drop(handle);
-            give.send(moved).unwrap();
-            // It lives, and does nothing more.
-            wait.recv().unwrap_err();
-        });
-        assert_eq!(take.recv().unwrap(), Mechanism::Shm);
-        assert_eq!(client.connections()[0].mechanism, Mechanism::Shm);
-        assert_eq!(server.connection_counts().iter().sum::<usize>(), 1);
-        drop(client);
-        while server.connection_counts().iter().sum::<usize>() > 0 {
-            std::thread::yield_now();
-        }
-        drop(end);
-        thread.join().unwrap();
+    let (server, at) = plain(moving(), "");
+    let client = Client::new();
+    let (handle, (give, take)) = (client.clone(), mpsc::channel());
+    let (end, wait) = mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let moved = call_until_moved(&handle, &at);
+        drop(handle);
+        give.send(moved).unwrap();
+        // It lives, and does nothing more.
+        wait.recv().unwrap_err();
     });
+    assert_eq!(take.recv().unwrap(), Mechanism::Shm);
+    assert_eq!(client.connections()[0].mechanism, Mechanism::Shm);
+    assert_eq!(server.connection_counts().iter().sum::<usize>(), 1);
+    drop(client);
+    while server.connection_counts().iter().sum::<usize>() > 0 {
+        std::thread::yield_now();
+    }
+    drop(end);
+    thread.join().unwrap();
 }
 
 /// A blocking client takes its steps in the waits of its calls. Wherever it pauses for longer than
 /// its server waits, each call succeeds, and it stays or moves later.
-#[test]
+#[timed]
 fn a_program_that_pauses_between_its_calls_loses_none() {
-    in_time(|| {
-        let limits = Limits { switch_timeout: Duration::from_millis(100), ..moving() };
-        let mut moved = 0;
-        for calls in 1..=10 {
-            let (_server, at) = plain(limits, "");
-            let client = Client::new();
-            let service = ServerCaller::new(&client, &at).unwrap();
-            let service = service.with(CallOptions::new().deadline(PATIENCE));
-            for _ in 0..2 {
-                for call in 0..calls {
-                    let outcome = service.health(&Default::default());
-                    outcome.unwrap_or_else(|status| panic!("call {call} of {calls}: {status}"));
-                }
-                clock::pause(Duration::from_millis(200));
+    let limits = Limits { switch_timeout: Duration::from_millis(100), ..moving() };
+    let mut moved = 0;
+    for calls in 1..=10 {
+        let (_server, at) = plain(limits, "");
+        let client = Client::new();
+        let service = ServerCaller::new(&client, &at).unwrap();
+        let service = service.with(CallOptions::new().deadline(PATIENCE));
+        for _ in 0..2 {
+            for call in 0..calls {
+                let outcome = service.health(&Default::default());
+                outcome.unwrap_or_else(|status| panic!("call {call} of {calls}: {status}"));
             }
-            moved += u64::from(call_until_moved(&client, &at) == Mechanism::Shm);
+            clock::pause(Duration::from_millis(200));
         }
-        // With one pause in it, an attempt is repeated.
-        assert!(moved >= 8, "{moved} of 10 have moved");
-    });
+        moved += u64::from(call_until_moved(&client, &at) == Mechanism::Shm);
+    }
+    // With one pause in it, an attempt is repeated.
+    assert!(moved >= 8, "{moved} of 10 have moved");
 }
 
-#[test]
+#[timed]
 fn what_is_to_stay_on_tcp_stays() {
-    in_time(|| {
-        for (limits, parameters, suffix) in [
-            (moving(), "", "?via=tcp"),
-            (moving(), "?allow=tcp", ""),
-            (moving(), "?allow=tcp,unix-stream", ""),
-            (staying(), "", ""),
-        ] {
-            let (server, at) = plain(limits, parameters);
-            let client = Client::new();
-            let case = format!("{parameters} {suffix}");
-            assert_eq!(
-                call_until_moved(&client, &format!("{at}{suffix}")),
-                Mechanism::Tcp,
-                "{case}"
-            );
-            assert!(client.connections()[0].switches.is_empty(), "{case}");
-            assert!(server.connections()[0].switches.is_empty(), "{case}");
-            assert!(server.refusals().is_empty(), "{case}: {:?}", server.refusals());
-        }
-    });
+    for (limits, parameters, suffix) in [
+        (moving(), "", "?via=tcp"),
+        (moving(), "?allow=tcp", ""),
+        (moving(), "?allow=tcp,unix-stream", ""),
+        (staying(), "", ""),
+    ] {
+        let (server, at) = plain(limits, parameters);
+        let client = Client::new();
+        let case = format!("{parameters} {suffix}");
+        assert_eq!(call_until_moved(&client, &format!("{at}{suffix}")), Mechanism::Tcp, "{case}");
+        assert!(client.connections()[0].switches.is_empty(), "{case}");
+        assert!(server.connections()[0].switches.is_empty(), "{case}");
+        assert!(server.refusals().is_empty(), "{case}: {:?}", server.refusals());
+    }
 }
 
 /// An address that says `?via=tcp` and one that does not are two connections.
-#[test]
+#[timed]
 fn one_that_stays_and_one_that_moves_are_two() {
-    in_time(|| {
-        let (_server, at) = plain(moving(), "");
-        let client = Client::new();
-        let stays = ServerCaller::new(&client, &format!("{at}?via=tcp")).unwrap();
+    let (_server, at) = plain(moving(), "");
+    let client = Client::new();
+    let stays = ServerCaller::new(&client, &format!("{at}?via=tcp")).unwrap();
+    stays.health(&Default::default()).unwrap();
+    let moves = ServerCaller::new(&client, &at).unwrap();
+    for _ in 0..CALLS {
+        moves.health(&Default::default()).unwrap();
         stays.health(&Default::default()).unwrap();
-        let moves = ServerCaller::new(&client, &at).unwrap();
-        for _ in 0..CALLS {
-            moves.health(&Default::default()).unwrap();
-            stays.health(&Default::default()).unwrap();
-        }
-        let mechanisms: Vec<_> = client.connections().iter().map(|it| it.mechanism).collect();
-        assert_eq!(mechanisms, [Mechanism::Tcp, Mechanism::Shm]);
-    });
+    }
+    let mechanisms: Vec<_> = client.connections().iter().map(|it| it.mechanism).collect();
+    assert_eq!(mechanisms, [Mechanism::Tcp, Mechanism::Shm]);
 }
 
 #[test]
@@ -362,25 +338,23 @@ fn a_listener_over_tcp_offers_tcp_in_any_case() {
     assert!(error.contains("mechanisms") && error.contains("name that"), "{error}");
 }
 
-#[test]
+#[timed]
 fn a_client_that_asks_again_and_again_has_one_invitation() {
-    in_time(|| {
-        let (server, at) = plain(moving(), "");
-        let client = Client::new();
-        let service = ServerCaller::new(&client, &format!("{at}?via=tcp")).unwrap();
-        let used = || Accounts::of_process().used(Resource::Descriptors).0;
-        let ask = |of: &MeetingClient| service.meet(&request(of.number())).unwrap();
-        let (asking, before) = (MeetingClient::new().unwrap(), used());
-        let first = ask(&asking);
-        assert_eq!(first.number.len(), 16);
-        for _ in 0..100 {
-            let next = ask(&asking);
-            assert_ne!((&next.number, next.place), (&first.number, first.place));
-        }
-        // Tests beside this one hold some, too, but not a hundred for this.
-        assert!(used() < before + 90, "{before} before, {} now", used());
-        assert!(server.refusals().is_empty(), "{:?}", server.refusals());
-    });
+    let (server, at) = plain(moving(), "");
+    let client = Client::new();
+    let service = ServerCaller::new(&client, &format!("{at}?via=tcp")).unwrap();
+    let used = || Accounts::of_process().used(Resource::Descriptors).0;
+    let ask = |of: &MeetingClient| service.meet(&request(of.number())).unwrap();
+    let (asking, before) = (MeetingClient::new().unwrap(), used());
+    let first = ask(&asking);
+    assert_eq!(first.number.len(), 16);
+    for _ in 0..100 {
+        let next = ask(&asking);
+        assert_ne!((&next.number, next.place), (&first.number, first.place));
+    }
+    // Tests beside this one hold some, too, but not a hundred for this.
+    assert!(used() < before + 90, "{before} before, {} now", used());
+    assert!(server.refusals().is_empty(), "{:?}", server.refusals());
 }
 
 fn request(number: [u8; 16]) -> MeetRequest {
@@ -388,27 +362,23 @@ fn request(number: [u8; 16]) -> MeetRequest {
 }
 
 /// A client over a unix socket needs no meeting.
-#[test]
+#[timed]
 fn one_with_a_line_of_its_own_is_not_invited() {
-    in_time(|| {
-        let at = crate::support::unique_address();
-        let server = Server::builder().limits(moving()).listen(&at).start().unwrap();
-        let client = Client::new();
-        let service = ServerCaller::new(&client, &server.address().to_string()).unwrap();
-        let refused = service.meet(&request([7; 16])).unwrap_err();
-        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-        assert!(refused.message().contains("unix socket"), "{refused}");
-        let (_server, at) = plain(staying(), "");
-        let service = ServerCaller::new(&client, &at).unwrap();
-        let refused = service.meet(&request([7; 16])).unwrap_err();
-        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-        assert!(refused.message().contains("allow"), "{refused}");
-        let (_server, at) = plain(moving(), "");
-        let service = ServerCaller::new(&client, &format!("{at}?via=tcp")).unwrap();
-        let refused = service.meet(&MeetRequest::default()).unwrap_err();
-        assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
-        assert!(refused.message().contains("16 bytes"), "{refused}");
-    });
+    let at = crate::support::unique_address();
+    let server = Server::builder().limits(moving()).listen(&at).start().unwrap();
+    let client = Client::new();
+    let service = ServerCaller::new(&client, &server.address().to_string()).unwrap();
+    let refused = service.meet(&request([7; 16])).unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert!(refused.message().contains("unix socket"), "{refused}");
+    let (_server, at) = plain(staying(), "");
+    let service = ServerCaller::new(&client, &at).unwrap();
+    let refused = service.meet(&request([7; 16])).unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert!(refused.message().contains("allow"), "{refused}");
+    let (_server, at) = plain(moving(), "");
+    let service = ServerCaller::new(&client, &format!("{at}?via=tcp")).unwrap();
+    expect_error(service.meet(&MeetRequest::default()), Code::InvalidArgument, &["16 bytes"]);
 }
 
 /// Prints what a call takes before and after, in one run, and what a first call takes, with its

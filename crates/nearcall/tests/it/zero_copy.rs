@@ -12,7 +12,7 @@ use nearcall::client::Trust;
 use nearcall::{Bytes, Client, Code, Context, EventLoop, Limits, Server, Status, detach};
 
 use crate::echo::{Parcel, Receipt, Span, Store, StoreCaller, StoreDispatcher};
-use crate::support::Served;
+use crate::support::{Served, expect_code, expect_error};
 
 /// Does what the comments of `echo.proto` say.
 #[derive(Default)]
@@ -252,14 +252,12 @@ fn a_loan_larger_than_the_limit_is_refused_with_the_limit() {
     let server = serve("");
     for via in ["?via=shm", "?via=pipe"] {
         let (_client, store) = store(&server, via);
-        let refused = store.loan((4 << 20) + 1).unwrap_err();
-        assert_eq!(refused.code(), Code::ResourceExhausted);
-        assert!(refused.message().contains("above the limit of 4194304"), "{refused}");
+        let outcome = store.loan((4 << 20) + 1);
+        expect_error(outcome, Code::ResourceExhausted, &["above the limit of 4194304"]);
         // One that just fits leaves no room for the message around it.
         let data = store.loan(4 << 20).unwrap().freeze();
-        let refused = store.put(&Parcel { data, ..Parcel::default() }).unwrap_err();
-        assert_eq!(refused.code(), Code::ResourceExhausted);
-        assert!(refused.message().contains("above the message limit of 4194304"), "{refused}");
+        let outcome = store.put(&Parcel { data, ..Parcel::default() });
+        expect_error(outcome, Code::ResourceExhausted, &["above the message limit of 4194304"]);
         assert_eq!(store.put(&Parcel::default()).unwrap().sum, 0, "the connection lives");
     }
 }
@@ -270,8 +268,7 @@ fn parts_that_are_too_large_together_are_refused() {
     let (client, store) = store(&server, "?via=shm");
     let data = loaned(&store, 3 << 20, 1);
     let more = vec![data.clone(); 3];
-    let refused = store.put(&Parcel { more, ..Parcel::default() }).unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted);
+    expect_code(store.put(&Parcel { more, ..Parcel::default() }), Code::ResourceExhausted);
     drop(data);
     assert_eq!(slots_lent(&client, &store), 0, "what was not sent is taken back");
 }

@@ -11,8 +11,8 @@ use nearcall_os::clock;
 use super::{Books, PATIENCE, Served, block_on, poll_once, start_to_drain, words};
 use crate::echo::EchoAsyncCaller;
 use crate::observed::wait_until;
-use crate::stage::in_time;
-use crate::support::{hello, unique_address};
+use crate::stage::timed;
+use crate::support::{expect_code, expect_error, hello, unique_address};
 use crate::two_processes;
 
 #[test]
@@ -37,8 +37,7 @@ fn a_call_ends_at_its_deadline() {
         ));
         assert!(start.elapsed() >= TIMEOUT);
         for ended in [ended.0, ended.1, ended.2] {
-            let late = ended.unwrap_err();
-            assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+            expect_code(ended, Code::DeadlineExceeded);
         }
         let options = CallOptions::new().deadline(PATIENCE);
         let seen = block_on(echo.with(options).look(&())).unwrap();
@@ -57,10 +56,8 @@ fn a_deadline_that_has_passed_sends_nothing() {
     let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
     block_on(echo.nothing(&())).unwrap();
     let options = CallOptions::new().deadline(Duration::ZERO);
-    let late = block_on(echo.with(options.clone()).later(&words(1))).unwrap_err();
-    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
-    let late = block_on(echo.with(options.clone()).note(&words(1))).unwrap_err();
-    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    expect_code(block_on(echo.with(options.clone()).later(&words(1))), Code::DeadlineExceeded);
+    expect_code(block_on(echo.with(options.clone()).note(&words(1))), Code::DeadlineExceeded);
     block_on(echo.nothing(&())).unwrap();
     assert_eq!(Books::get(&served.books.begun), 0);
     assert_eq!(Books::get(&served.books.notes), 0);
@@ -149,13 +146,10 @@ fn a_call_connects_again_as_its_policy_has_it() {
     // A call that is sent before that is known ends with it, as one that was under way.
     wait_for_the_end(&once);
     wait_for_the_end(&never);
-    let failed = block_on(callers[0].nothing(&())).unwrap_err();
-    assert_eq!(failed.code(), Code::Unavailable, "{failed}");
+    expect_code(block_on(callers[0].nothing(&())), Code::Unavailable);
     let served = Served::at(address, Limits::default());
     block_on(callers[0].nothing(&())).unwrap();
-    let failed = block_on(callers[1].nothing(&())).unwrap_err();
-    assert_eq!(failed.code(), Code::Unavailable, "{failed}");
-    assert!(failed.message().contains("ReconnectPolicy::Never"), "{failed}");
+    expect_error(block_on(callers[1].nothing(&())), Code::Unavailable, &["ReconnectPolicy::Never"]);
     drop(served);
 }
 
@@ -182,8 +176,7 @@ fn calls_that_wait_go_to_another_server_when_theirs_drains() {
     assert_eq!(*served.books.said.lock().unwrap(), [2, 3]);
     assert!(poll_once(stays.as_mut()).is_pending(), "it goes on");
     draining.stop().unwrap();
-    let status = block_on(stays).unwrap_err();
-    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    expect_code(block_on(stays), Code::Unavailable);
 }
 
 #[test]
@@ -199,11 +192,9 @@ fn a_call_waits_for_its_server() {
     drop(served);
     wait_for_the_end(&client);
     let options = CallOptions::new().deadline(Duration::from_millis(20));
-    let late = block_on(echo.with(options).say(&request)).unwrap_err();
-    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    expect_code(block_on(echo.with(options).say(&request)), Code::DeadlineExceeded);
     let options = CallOptions::new().reconnect(ReconnectPolicy::Wait(Duration::from_millis(5)));
-    let gone = block_on(echo.with(options).say(&request)).unwrap_err();
-    assert_eq!(gone.code(), Code::Unavailable, "{gone}");
+    expect_code(block_on(echo.with(options).say(&request)), Code::Unavailable);
 }
 
 #[test]
@@ -245,24 +236,21 @@ fn a_server_that_ends_each_connection_is_connected_to_ever_more_seldom() {
 }
 
 /// Whatever its client does beside it.
-#[test]
+#[timed]
 fn a_call_that_is_not_to_wait_ends_while_its_connection_is_opened_again() {
-    in_time(|| {
-        let address = unique_address();
-        let client = Client::builder().reconnect(ReconnectPolicy::AtOnce(Duration::MAX)).build();
-        let echo = EchoAsyncCaller::new(&client, &address).unwrap();
-        let served = Served::at(address.clone(), Limits::default());
-        block_on(echo.nothing(&())).unwrap();
-        drop(served);
-        wait_for_the_end(&client);
-        for options in [
-            CallOptions::new().wait_for_ready(false),
-            CallOptions::new().reconnect(ReconnectPolicy::Once),
-        ] {
-            let refused = block_on(echo.with(options.clone()).nothing(&())).unwrap_err();
-            assert_eq!(refused.code(), Code::Unavailable, "{refused}");
-        }
-    });
+    let address = unique_address();
+    let client = Client::builder().reconnect(ReconnectPolicy::AtOnce(Duration::MAX)).build();
+    let echo = EchoAsyncCaller::new(&client, &address).unwrap();
+    let served = Served::at(address.clone(), Limits::default());
+    block_on(echo.nothing(&())).unwrap();
+    drop(served);
+    wait_for_the_end(&client);
+    for options in [
+        CallOptions::new().wait_for_ready(false),
+        CallOptions::new().reconnect(ReconnectPolicy::Once),
+    ] {
+        expect_code(block_on(echo.with(options.clone()).nothing(&())), Code::Unavailable);
+    }
 }
 
 #[test]
@@ -274,8 +262,7 @@ fn a_hunt_waits_for_its_server_and_no_longer() {
     // On a busy machine the thread that connects may not have begun.
     assert!(matches!(missing.code(), Code::Unavailable | Code::DeadlineExceeded), "{missing}");
     assert!(start.elapsed() >= Duration::from_millis(15));
-    let bad = block_on(client.hunt_async("no/address", PATIENCE)).unwrap_err();
-    assert_eq!(bad.code(), Code::InvalidArgument, "{bad}");
+    expect_code(block_on(client.hunt_async("no/address", PATIENCE)), Code::InvalidArgument);
     let mut hunt = Box::pin(client.hunt_async(&address, PATIENCE));
     assert!(poll_once(hunt.as_mut()).is_pending());
     let served = Served::at(address.clone(), Limits::default());
@@ -292,17 +279,14 @@ fn mechanisms_that_cannot_be_waited_for_are_refused_by_name() {
     for mechanism in Mechanism::all().filter(refused) {
         let at = served.via(&format!("?via={mechanism}"));
         let echo = EchoAsyncCaller::new(&client, &at).unwrap();
-        let refused = block_on(echo.nothing(&())).unwrap_err();
-        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        let refused = expect_code(block_on(echo.nothing(&())), Code::FailedPrecondition);
         assert!(refused.message().contains(mechanism.name()), "{refused}");
         assert!(refused.message().contains("unix-stream"), "{refused}");
     }
     let echo = EchoAsyncCaller::new(&client, &served.via("?wait=spin")).unwrap();
-    let refused = block_on(echo.nothing(&())).unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    expect_code(block_on(echo.nothing(&())), Code::FailedPrecondition);
     let echo = EchoAsyncCaller::new(&client, "inproc:room").unwrap();
-    let refused = block_on(echo.nothing(&())).unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    expect_code(block_on(echo.nothing(&())), Code::FailedPrecondition);
     assert!(client.connections().is_empty());
 }
 
@@ -314,7 +298,6 @@ fn connections_of_tasks_count_as_those_of_threads_do() {
     let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
     block_on(echo.nothing(&())).unwrap();
     let other = EchoAsyncCaller::new(&client, &served.via("?via=pipe")).unwrap();
-    let refused = block_on(other.nothing(&())).unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    expect_code(block_on(other.nothing(&())), Code::ResourceExhausted);
     drop((client, echo, other));
 }

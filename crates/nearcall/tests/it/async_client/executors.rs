@@ -11,6 +11,7 @@ use nearcall::{CallOptions, Client, Code, Mechanism};
 
 use super::{Books, PATIENCE, Served, block_on, words};
 use crate::echo::{EchoAsyncCaller, Failure, Words};
+use crate::support::expect_code;
 
 /// Calls of every kind, one after the other and side by side.
 async fn exercise(client: Client, address: String) {
@@ -27,10 +28,8 @@ async fn exercise(client: Client, address: String) {
     let (a, b, c) = calls.await;
     assert_eq!((a.unwrap(), b.unwrap(), c.unwrap()), (first, second, third));
     let options = CallOptions::new().deadline(Duration::from_millis(20));
-    let late = echo.with(options).later(&words(0)).await.unwrap_err();
-    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
-    let failed = echo.panic(&()).await.unwrap_err();
-    assert_eq!(failed.code(), Code::Unknown, "{failed}");
+    expect_code(echo.with(options).later(&words(0)).await, Code::DeadlineExceeded);
+    expect_code(echo.panic(&()).await, Code::Unknown);
     for number in 0..100 {
         echo.note(&words(number)).await.unwrap();
     }

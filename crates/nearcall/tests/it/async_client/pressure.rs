@@ -9,6 +9,7 @@ use nearcall::{CallOptions, Client, Code, Limits};
 
 use super::{Books, PATIENCE, Served, block_on, poll_once, words};
 use crate::echo::{EchoAsyncCaller, EchoCaller, Failure, Span, Words};
+use crate::support::{expect_code, expect_error};
 
 const MANY: u64 = 10_000;
 
@@ -79,8 +80,7 @@ fn calls_wait_for_a_place_in_their_order() {
     drop(waiting.remove(3));
     drop(waiting.remove(0));
     let late = CallOptions::new().deadline(Duration::from_millis(10));
-    let late = block_on(echo.with(late.clone()).say(&requests[0])).unwrap_err();
-    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    expect_code(block_on(echo.with(late.clone()).say(&requests[0])), Code::DeadlineExceeded);
     drop(first);
     let ended = block_on(join_all(waiting.into_iter().rev()));
     assert!(ended.into_iter().rev().map(|it| it.unwrap().number).eq([2, 3, 5, 6, 7, 8, 9]));
@@ -180,8 +180,7 @@ fn a_message_longer_than_the_room_is_awaited_until_it_is_in_the_channel() {
         assert!(poll_once(first.as_mut()).is_pending(), "{via}: there is no room for it");
         assert!(poll_once(second.as_mut()).is_pending(), "{via}: it goes past the first one");
         let options = CallOptions::new().deadline(Duration::from_millis(20));
-        let late = block_on(echo.with(options).note(&long)).unwrap_err();
-        assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+        expect_code(block_on(echo.with(options).note(&long)), Code::DeadlineExceeded);
         served.books.open_gate();
         let (first, second) = block_on(join(first, second));
         first.unwrap();
@@ -208,9 +207,8 @@ fn a_message_that_is_in_the_channel_in_part_has_a_deadline() {
     let blocked = block(&served);
     let long = Words { number: 1, data: vec![1; 1 << 20].into() };
     let options = CallOptions::new().deadline(Duration::from_millis(20));
-    let late = block_on(echo.with(options).note(&long)).unwrap_err();
-    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
-    assert!(late.message().contains("may still arrive"), "{late}");
+    let outcome = block_on(echo.with(options).note(&long));
+    expect_error(outcome, Code::DeadlineExceeded, &["may still arrive"]);
     served.books.open_gate();
     block_on(echo.nothing(&())).unwrap();
     blocked.join().unwrap();
@@ -240,8 +238,7 @@ fn a_message_that_finds_no_room_in_time_was_not_sent() {
             }
         };
         assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
-        let late = block_on(echo.with(options.clone()).say(&note)).unwrap_err();
-        assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+        expect_code(block_on(echo.with(options.clone()).say(&note)), Code::DeadlineExceeded);
         let mut dropped = Box::pin(echo.note(&note));
         assert!(poll_once(dropped.as_mut()).is_pending());
         drop(dropped);

@@ -15,7 +15,7 @@ use nearcall_os::clock;
 
 use crate::echo::{EchoAsyncCaller, EchoCaller, Words};
 use crate::services::{Futures, Threaded};
-use crate::stage::{PATIENCE, in_time, in_time_of, words};
+use crate::stage::{PATIENCE, in_time_of, timed, words};
 use crate::streams::served::{self, Kind, Plan, item};
 use crate::support::{Served, everything, unique_address};
 
@@ -183,73 +183,67 @@ fn a_caller_with_long_requests_gets_every_reply() {
 }
 
 /// What the replies to calls that were given up hold up are messages that no reply is waited for.
-#[test]
+#[timed]
 fn messages_after_calls_that_were_given_up_are_sent() {
-    in_time(|| {
-        for way in ["?via=shm", "?via=unix-stream"] {
-            let server = Served::start();
-            let client = Client::new();
-            let echo = EchoCaller::new(&client, &server.via(way)).unwrap();
-            let request = Words { data: vec![7; 500_000].into(), number: 1 };
-            drop((0..20).map(|_| echo.start_say(&request)).collect::<Vec<_>>());
-            let note = Words { data: vec![7; 30_000].into(), number: 1 };
-            for _ in 0..200 {
-                echo.note(&note).unwrap();
-            }
-            echo.nothing(&()).unwrap();
+    for way in ["?via=shm", "?via=unix-stream"] {
+        let server = Served::start();
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &server.via(way)).unwrap();
+        let request = Words { data: vec![7; 500_000].into(), number: 1 };
+        drop((0..20).map(|_| echo.start_say(&request)).collect::<Vec<_>>());
+        let note = Words { data: vec![7; 30_000].into(), number: 1 };
+        for _ in 0..200 {
+            echo.note(&note).unwrap();
         }
-    });
+        echo.nothing(&()).unwrap();
+    }
 }
 
 /// Calls and streams in both directions over one connection, each of which fills it.
-#[test]
+#[timed]
 fn streams_go_on_beside_replies_that_wait() {
-    in_time(|| {
-        for kind in Kind::BESIDE_THE_LOOP {
-            let served = served::Served::start(kind);
-            for way in ["?via=shm", "?via=unix-stream"] {
-                let streams = served.caller(&Client::new(), way);
-                let request = item(1, 400_000);
-                let plan = Plan { items: 200, bytes: 30_000, code: 0 };
-                let count = streams.count(&plan).unwrap();
-                let started: Vec<_> = (0..30).map(|_| streams.start_say(&request)).collect();
-                let mut sum = streams.sum().unwrap();
-                let (mut requests, replies) = streams.exchange().unwrap();
-                for number in 0..100 {
-                    sum.send(&item(number, 30_000)).unwrap();
-                    requests.send(&item(number, 20_000)).unwrap();
-                }
-                requests.finish().unwrap();
-                assert_eq!(sum.finish().unwrap().number, 4_950, "{kind:?}{way}");
-                for call in started {
-                    assert_eq!(call.wait().unwrap().data.len(), 400_000);
-                }
-                assert_eq!(count.map(Result::unwrap).count(), 200);
-                assert_eq!(replies.map(Result::unwrap).count(), 100);
+    for kind in Kind::BESIDE_THE_LOOP {
+        let served = served::Served::start(kind);
+        for way in ["?via=shm", "?via=unix-stream"] {
+            let streams = served.caller(&Client::new(), way);
+            let request = item(1, 400_000);
+            let plan = Plan { items: 200, bytes: 30_000, code: 0 };
+            let count = streams.count(&plan).unwrap();
+            let started: Vec<_> = (0..30).map(|_| streams.start_say(&request)).collect();
+            let mut sum = streams.sum().unwrap();
+            let (mut requests, replies) = streams.exchange().unwrap();
+            for number in 0..100 {
+                sum.send(&item(number, 30_000)).unwrap();
+                requests.send(&item(number, 20_000)).unwrap();
             }
+            requests.finish().unwrap();
+            assert_eq!(sum.finish().unwrap().number, 4_950, "{kind:?}{way}");
+            for call in started {
+                assert_eq!(call.wait().unwrap().data.len(), 400_000);
+            }
+            assert_eq!(count.map(Result::unwrap).count(), 200);
+            assert_eq!(replies.map(Result::unwrap).count(), 100);
         }
-    });
+    }
 }
 
-#[test]
+#[timed]
 fn a_connection_moves_while_its_replies_wait() {
-    in_time(|| {
-        let server = Replying::start();
-        for (way, to) in [("shm", Mechanism::UnixStream), ("unix-stream", Mechanism::Pipe)] {
-            for service in SERVICES {
-                let client = Client::new();
-                let at = server.at(way, service);
-                let echo = EchoCaller::new(&client, &at).unwrap();
-                let started: Vec<_> = (0..100).map(|_| echo.start_say(&words(60_000))).collect();
-                let place = at.split('#').next().unwrap();
-                client.switch(place, to.name(), PATIENCE).unwrap();
-                for call in started {
-                    check(call.wait(), 60_000).unwrap();
-                }
-                assert_eq!(client.connections()[0].mechanism, to);
-                let failed = blocking_round(&echo, 60_000, 100);
-                assert!(failed.is_empty(), "{way} to {to}: {failed:?}");
+    let server = Replying::start();
+    for (way, to) in [("shm", Mechanism::UnixStream), ("unix-stream", Mechanism::Pipe)] {
+        for service in SERVICES {
+            let client = Client::new();
+            let at = server.at(way, service);
+            let echo = EchoCaller::new(&client, &at).unwrap();
+            let started: Vec<_> = (0..100).map(|_| echo.start_say(&words(60_000))).collect();
+            let place = at.split('#').next().unwrap();
+            client.switch(place, to.name(), PATIENCE).unwrap();
+            for call in started {
+                check(call.wait(), 60_000).unwrap();
             }
+            assert_eq!(client.connections()[0].mechanism, to);
+            let failed = blocking_round(&echo, 60_000, 100);
+            assert!(failed.is_empty(), "{way} to {to}: {failed:?}");
         }
-    });
+    }
 }

@@ -8,6 +8,7 @@ use nearcall_os::clock;
 use super::{count, percentile};
 use crate::echo::EchoCaller;
 use crate::stage::{keeper, serve_scripted, words};
+use crate::support::expect_code;
 
 /// How late deadlines of 5 ms are: `NEARCALL_DEADLINES`, 20 by default, 1000 for the figure.
 #[test]
@@ -25,8 +26,7 @@ fn deadline_overshoot() {
             let mut late_ns: Vec<u64> = (0..deadlines)
                 .map(|_| {
                     let start_ns = clock::monotonic_ns();
-                    let status = echo.later(&words(0)).unwrap_err();
-                    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+                    expect_code(echo.later(&words(0)), Code::DeadlineExceeded);
                     let took_ns = clock::monotonic_ns() - start_ns;
                     let asked_ns = u64::try_from(timeout.as_nanos()).unwrap();
                     assert!(took_ns >= asked_ns, "{took_ns} ns are too early");

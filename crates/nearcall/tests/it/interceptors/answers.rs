@@ -15,7 +15,7 @@ use crate::async_client::block_on;
 use crate::echo::{EchoCaller, Words};
 use crate::observed::wait_until;
 use crate::services::{Futures, Shelf, Threaded, put, take_all};
-use crate::stage::{in_time, words};
+use crate::stage::{timed, words};
 use crate::support::{Served, object};
 
 const WAYS: [&str; 6] = ["now", "thread", "future", "elsewhere", "pool", "pool-later"];
@@ -67,25 +67,23 @@ fn register(server: &Server, log: &Log) {
     server.add_interceptor(Notes("s", log.clone()));
 }
 
-#[test]
+#[timed]
 fn an_answer_that_cannot_be_sent_ends_with_what_is_sent_in_its_place() {
-    in_time(|| {
-        let log = Log::default();
-        let to_serve = log.clone();
-        let limits = Limits { message_bytes_max: 1 << 16, ..Limits::default() };
-        let served = Served::with(limits, "", move |_, server, _| register(server, &to_serve));
-        let client = Client::new();
-        for way in WAYS {
-            let echo = EchoCaller::new(&client, &served.via(&format!("#{way}"))).unwrap();
-            for number in [1, 2] {
-                let status = echo.say(&words(number)).unwrap_err();
-                assert_eq!(status.code(), Code::ResourceExhausted, "{way}: {status}");
-                log.expect(&["s: Say", "s ended: Say RESOURCE_EXHAUSTED"]);
-            }
-            assert_eq!(echo.say(&words(3)).unwrap().number, 3, "{way}");
-            log.expect(&["s: Say", "s ended: Say OK"]);
+    let log = Log::default();
+    let to_serve = log.clone();
+    let limits = Limits { message_bytes_max: 1 << 16, ..Limits::default() };
+    let served = Served::with(limits, "", move |_, server, _| register(server, &to_serve));
+    let client = Client::new();
+    for way in WAYS {
+        let echo = EchoCaller::new(&client, &served.via(&format!("#{way}"))).unwrap();
+        for number in [1, 2] {
+            let status = echo.say(&words(number)).unwrap_err();
+            assert_eq!(status.code(), Code::ResourceExhausted, "{way}: {status}");
+            log.expect(&["s: Say", "s ended: Say RESOURCE_EXHAUSTED"]);
         }
-    });
+        assert_eq!(echo.say(&words(3)).unwrap().number, 3, "{way}");
+        log.expect(&["s: Say", "s ended: Say OK"]);
+    }
 }
 
 /// Notes when it has handed all its items over.
@@ -106,31 +104,28 @@ impl Dispatcher for Counts {
 }
 
 /// An answer that waits behind the items of its stream has not been sent.
-#[test]
+#[timed]
 fn the_answer_of_a_stream_ends_it_when_its_items_have_left() {
-    in_time(|| {
-        let log = Log::default();
-        let to_serve = log.clone();
-        let served = Served::with(Limits::default(), "", move |_, server, _| {
-            let pool = BlockingPool::builder().threads(1).build();
-            server.register(Blocking::new(Counts(to_serve.clone()), &pool)).unwrap();
-            server.add_interceptor(Notes("s", to_serve));
-        });
-        // Room for a few of the items; the others wait at the server.
-        let limits = Limits { stream_window_bytes: 1_000, ..Limits::default() };
-        let client = Client::with_limits(None, limits);
-        let numbers = object(&client, &NUMBERS, &served.address);
-        let open =
-            || -> ReplyStream<Words> { numbers.open_reply_stream(&COUNT, &words(500)).unwrap() };
-        let given_up = open();
-        log.expect(&["s: Count", "counted"]);
-        drop(given_up);
-        log.expect(&["s ended: Count CANCELLED"]);
-        let mut items = open();
-        log.expect(&["s: Count", "counted"]);
-        assert_eq!(items.by_ref().map(Result::unwrap).count(), 500);
-        log.expect(&["s ended: Count OK"]);
+    let log = Log::default();
+    let to_serve = log.clone();
+    let served = Served::with(Limits::default(), "", move |_, server, _| {
+        let pool = BlockingPool::builder().threads(1).build();
+        server.register(Blocking::new(Counts(to_serve.clone()), &pool)).unwrap();
+        server.add_interceptor(Notes("s", to_serve));
     });
+    // Room for a few of the items; the others wait at the server.
+    let limits = Limits { stream_window_bytes: 1_000, ..Limits::default() };
+    let client = Client::with_limits(None, limits);
+    let numbers = object(&client, &NUMBERS, &served.address);
+    let open = || -> ReplyStream<Words> { numbers.open_reply_stream(&COUNT, &words(500)).unwrap() };
+    let given_up = open();
+    log.expect(&["s: Count", "counted"]);
+    drop(given_up);
+    log.expect(&["s ended: Count CANCELLED"]);
+    let mut items = open();
+    log.expect(&["s: Count", "counted"]);
+    assert_eq!(items.by_ref().map(Result::unwrap).count(), 500);
+    log.expect(&["s ended: Count OK"]);
 }
 
 /// Keeps the responder of its call, and panics.
@@ -153,29 +148,27 @@ fn check_responder(shelf: &Shelf<Responder<Words>>, log: &Log) {
     log.expect(&[]);
 }
 
-#[test]
+#[timed]
 fn a_panic_after_asking_for_a_responder_ends_the_call_for_all() {
-    in_time(|| {
-        let (log, shelf) = (Log::default(), Shelf::default());
-        let service = Threaded::new(keeping_and_panicking(&shelf));
-        let (here, to_serve) = (service.clone(), log.clone());
-        let served = Served::with(Limits::default(), "", move |_, server, _| {
-            let pool = BlockingPool::builder().threads(1).build();
-            server.register_as("loop", service.clone()).unwrap();
-            server.register_as("pool", Blocking::new(service, &pool)).unwrap();
-            server.add_interceptor(Notes("s", to_serve));
-        });
-        let client = Client::new();
-        for way in ["#loop", "#pool", "?via=unix-stream#loop"] {
-            let echo = EchoCaller::new(&client, &served.via(way)).unwrap();
-            assert_eq!(echo.say(&words(1)).unwrap_err().code(), Code::Unknown, "{way}");
-            check_responder(&shelf, &log);
-            echo.nothing(&()).unwrap();
-            log.expect(&["s: Nothing", "s ended: Nothing OK"]);
-        }
-        let (_event_loop, _server, client) = in_one_loop_with(&log, here);
-        let echo = EchoCaller::new(&client, "inproc:here").unwrap();
-        assert_eq!(echo.say(&words(1)).unwrap_err().code(), Code::Unknown);
-        check_responder(&shelf, &log);
+    let (log, shelf) = (Log::default(), Shelf::default());
+    let service = Threaded::new(keeping_and_panicking(&shelf));
+    let (here, to_serve) = (service.clone(), log.clone());
+    let served = Served::with(Limits::default(), "", move |_, server, _| {
+        let pool = BlockingPool::builder().threads(1).build();
+        server.register_as("loop", service.clone()).unwrap();
+        server.register_as("pool", Blocking::new(service, &pool)).unwrap();
+        server.add_interceptor(Notes("s", to_serve));
     });
+    let client = Client::new();
+    for way in ["#loop", "#pool", "?via=unix-stream#loop"] {
+        let echo = EchoCaller::new(&client, &served.via(way)).unwrap();
+        assert_eq!(echo.say(&words(1)).unwrap_err().code(), Code::Unknown, "{way}");
+        check_responder(&shelf, &log);
+        echo.nothing(&()).unwrap();
+        log.expect(&["s: Nothing", "s ended: Nothing OK"]);
+    }
+    let (_event_loop, _server, client) = in_one_loop_with(&log, here);
+    let echo = EchoCaller::new(&client, "inproc:here").unwrap();
+    assert_eq!(echo.say(&words(1)).unwrap_err().code(), Code::Unknown);
+    check_responder(&shelf, &log);
 }

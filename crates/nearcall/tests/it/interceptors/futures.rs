@@ -10,8 +10,8 @@ use super::{Adds, Log, Notes, Refuses, noting};
 use crate::async_client::block_on;
 use crate::echo::EchoAsyncCaller;
 use crate::services::{Futures, Threaded};
-use crate::stage::{in_time, words};
-use crate::support::Served;
+use crate::stage::{timed, words};
+use crate::support::{Served, expect_code};
 
 /// A server without interceptors, and a client with two.
 fn start(log: &Log) -> (Served, EchoAsyncCaller) {
@@ -28,104 +28,91 @@ fn start(log: &Log) -> (Served, EchoAsyncCaller) {
     (served, echo)
 }
 
-#[test]
+#[timed]
 fn futures_are_seen_from_their_first_poll_to_their_end() {
-    in_time(|| {
-        let log = Log::default();
-        let (_served, echo) = start(&log);
-        let request = words(4);
-        drop(echo.say(&request));
-        log.expect(&[]);
-        block_on(async {
-            assert_eq!(echo.say(&request).await.unwrap().number, 4);
-            let ends = ["c2 ended: Say OK", "c1 ended: Say OK"];
-            log.expect(&[&["c1: Say", "c2: Say", "runs Say"], &ends[..]].concat());
-            let failed = echo.fail(&crate::echo::Failure::default()).await;
-            assert_eq!(failed.unwrap_err().code(), Code::NotFound);
-            let ends = ["c2 ended: Fail NOT_FOUND", "c1 ended: Fail NOT_FOUND"];
-            log.expect(&[&["c1: Fail", "c2: Fail"], &ends[..]].concat());
-            echo.panic(&()).await.unwrap_err();
-            let ends = ["c2 ended: Panic UNKNOWN", "c1 ended: Panic UNKNOWN"];
-            log.expect(&[&["c1: Panic", "c2: Panic"], &ends[..]].concat());
-        });
+    let log = Log::default();
+    let (_served, echo) = start(&log);
+    let request = words(4);
+    drop(echo.say(&request));
+    log.expect(&[]);
+    block_on(async {
+        assert_eq!(echo.say(&request).await.unwrap().number, 4);
+        let ends = ["c2 ended: Say OK", "c1 ended: Say OK"];
+        log.expect(&[&["c1: Say", "c2: Say", "runs Say"], &ends[..]].concat());
+        let failed = echo.fail(&crate::echo::Failure::default()).await;
+        assert_eq!(failed.unwrap_err().code(), Code::NotFound);
+        let ends = ["c2 ended: Fail NOT_FOUND", "c1 ended: Fail NOT_FOUND"];
+        log.expect(&[&["c1: Fail", "c2: Fail"], &ends[..]].concat());
+        echo.panic(&()).await.unwrap_err();
+        let ends = ["c2 ended: Panic UNKNOWN", "c1 ended: Panic UNKNOWN"];
+        log.expect(&[&["c1: Panic", "c2: Panic"], &ends[..]].concat());
     });
 }
 
-#[test]
+#[timed]
 fn a_future_that_is_dropped_was_given_up() {
-    in_time(|| {
-        let log = Log::default();
-        let (served, _) = start(&log);
-        let echo = EchoAsyncCaller::new(&super::client(&log), &served.via("#waits")).unwrap();
-        // The first call connects, which takes more than a poll.
-        let at_once = CallOptions::new().deadline(Duration::from_millis(1));
-        let late = block_on(echo.with(at_once).say(&words(1))).unwrap_err();
-        assert_eq!(late.code(), Code::DeadlineExceeded);
-        log.expect(&[
-            "c1: Say",
-            "c2: Say",
-            "c2 ended: Say DEADLINE_EXCEEDED",
-            "c1 ended: Say DEADLINE_EXCEEDED",
-        ]);
-        let request = words(1);
-        let mut context = Context::from_waker(Waker::noop());
-        {
-            let mut call = pin!(echo.say(&request));
-            assert!(call.as_mut().poll(&mut context).is_pending());
-            log.expect(&["c1: Say", "c2: Say"]);
-            assert!(call.as_mut().poll(&mut context).is_pending());
-        }
-        log.expect(&["c2 ended: Say CANCELLED", "c1 ended: Say CANCELLED"]);
-    });
+    let log = Log::default();
+    let (served, _) = start(&log);
+    let echo = EchoAsyncCaller::new(&super::client(&log), &served.via("#waits")).unwrap();
+    // The first call connects, which takes more than a poll.
+    let at_once = CallOptions::new().deadline(Duration::from_millis(1));
+    expect_code(block_on(echo.with(at_once).say(&words(1))), Code::DeadlineExceeded);
+    log.expect(&[
+        "c1: Say",
+        "c2: Say",
+        "c2 ended: Say DEADLINE_EXCEEDED",
+        "c1 ended: Say DEADLINE_EXCEEDED",
+    ]);
+    let request = words(1);
+    let mut context = Context::from_waker(Waker::noop());
+    {
+        let mut call = pin!(echo.say(&request));
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        log.expect(&["c1: Say", "c2: Say"]);
+        assert!(call.as_mut().poll(&mut context).is_pending());
+    }
+    log.expect(&["c2 ended: Say CANCELLED", "c1 ended: Say CANCELLED"]);
 }
 
-#[test]
+#[timed]
 fn oneways_that_are_awaited_are_seen() {
-    in_time(|| {
-        let log = Log::default();
-        let (_served, echo) = start(&log);
-        block_on(echo.note(&words(1))).unwrap();
-        let mut found = ["c1: Note", "c2: Note", "c2 ended: Note OK", "c1 ended: Note OK"].to_vec();
-        found.push("runs Note");
-        log.expect_unordered(&found);
-    });
+    let log = Log::default();
+    let (_served, echo) = start(&log);
+    block_on(echo.note(&words(1))).unwrap();
+    let mut found = ["c1: Note", "c2: Note", "c2 ended: Note OK", "c1 ended: Note OK"].to_vec();
+    found.push("runs Note");
+    log.expect_unordered(&found);
 }
 
-#[test]
+#[timed]
 fn a_future_that_is_refused_sends_nothing() {
-    in_time(|| {
-        let log = Log::default();
-        let (served, _) = start(&log);
-        let client = Client::builder()
-            .interceptor(Notes("c1", log.clone()))
-            .interceptor(Refuses(log.clone()))
-            .build();
-        let echo = EchoAsyncCaller::new(&client, &served.via("#n")).unwrap();
-        let refused = block_on(echo.say(&words(1))).unwrap_err();
-        assert_eq!(refused.code(), Code::Unauthenticated);
-        log.expect(&["c1: Say", "refused", "c1 ended: Say UNAUTHENTICATED"]);
-        let refused = block_on(echo.note(&words(1))).unwrap_err();
-        assert_eq!(refused.code(), Code::Unauthenticated);
-        log.expect(&["c1: Note", "refused", "c1 ended: Note UNAUTHENTICATED"]);
-    });
+    let log = Log::default();
+    let (served, _) = start(&log);
+    let client = Client::builder()
+        .interceptor(Notes("c1", log.clone()))
+        .interceptor(Refuses(log.clone()))
+        .build();
+    let echo = EchoAsyncCaller::new(&client, &served.via("#n")).unwrap();
+    expect_code(block_on(echo.say(&words(1))), Code::Unauthenticated);
+    log.expect(&["c1: Say", "refused", "c1 ended: Say UNAUTHENTICATED"]);
+    expect_code(block_on(echo.note(&words(1))), Code::Unauthenticated);
+    log.expect(&["c1: Note", "refused", "c1 ended: Note UNAUTHENTICATED"]);
 }
 
-#[test]
+#[timed]
 fn what_an_interceptor_adds_travels_with_a_future() {
-    in_time(|| {
-        let log = Log::default();
-        let served = Served::with(Limits::default(), "", |_, server, _| {
-            let looks = Threaded::new(|context, request| {
-                assert_eq!(context.metadata().get("own"), Some("yes"));
-                assert_eq!(context.metadata().get("added"), Some("by it"));
-                Ok(request.clone())
-            });
-            server.register_as("n", looks).unwrap();
+    let log = Log::default();
+    let served = Served::with(Limits::default(), "", |_, server, _| {
+        let looks = Threaded::new(|context, request| {
+            assert_eq!(context.metadata().get("own"), Some("yes"));
+            assert_eq!(context.metadata().get("added"), Some("by it"));
+            Ok(request.clone())
         });
-        let client = Client::builder().interceptor(Adds(log.clone())).build();
-        let echo = EchoAsyncCaller::new(&client, &served.via("#n")).unwrap();
-        let options = CallOptions::new().metadata("own", "yes").unwrap();
-        assert_eq!(block_on(echo.with(options).say(&words(300))).unwrap().number, 300);
-        log.expect(&[r#"Client ["own"] false true"#, "Client 3 3"]);
+        server.register_as("n", looks).unwrap();
     });
+    let client = Client::builder().interceptor(Adds(log.clone())).build();
+    let echo = EchoAsyncCaller::new(&client, &served.via("#n")).unwrap();
+    let options = CallOptions::new().metadata("own", "yes").unwrap();
+    assert_eq!(block_on(echo.with(options).say(&words(300))).unwrap().number, 300);
+    log.expect(&[r#"Client ["own"] false true"#, "Client 3 3"]);
 }

@@ -12,7 +12,7 @@ use nearcall::{CallOptions, Client, Code, Context, Limits, Status};
 use super::{Log, Notes, Refuses};
 use crate::async_client::block_on;
 use crate::echo::Words;
-use crate::stage::{in_time, words};
+use crate::stage::{timed, words};
 use crate::support::{Served, object};
 
 pub(super) static COUNT: Method = method(1, "Count", MethodKind::ReplyStream);
@@ -92,104 +92,96 @@ fn options() -> CallOptions {
     CallOptions::new()
 }
 
-#[test]
+#[timed]
 fn streams_are_seen_from_their_start_to_their_end() {
-    in_time(|| {
-        let log = Log::default();
-        let (_served, _client, numbers) = start(&log);
-        let mut items: ReplyStream<Words> =
-            numbers.with(options()).open_reply_stream(&COUNT, &words(3)).unwrap();
-        assert_eq!(items.by_ref().filter(|item| item.is_ok()).count(), 3);
-        assert_eq!(items.recv().unwrap(), None, "the end is shown once");
-        drop(items);
-        log.expect_unordered(&["c: Count", "s: Count", "s ended: Count OK", "c ended: Count OK"]);
-        let mut items: RequestStream<Words, Words> =
-            numbers.with(options()).open_request_stream(&SUM).unwrap();
-        items.send(&words(3)).unwrap();
-        items.send(&words(4)).unwrap();
-        assert_eq!(items.finish().unwrap().number, 7);
-        log.expect_unordered(&["c: Sum", "s: Sum", "s ended: Sum OK", "c ended: Sum OK"]);
-        let (mut items, mut replies): (RequestStream<Words, ()>, ReplyStream<Words>) =
-            numbers.with(options()).open_both_streams(&ECHO).unwrap();
-        items.send(&words(5)).unwrap();
-        assert_eq!(replies.recv().unwrap(), Some(words(5)));
-        items.finish().unwrap();
-        assert_eq!(replies.recv().unwrap(), None);
-        log.expect_unordered(&["c: Echo", "s: Echo", "s ended: Echo OK", "c ended: Echo OK"]);
-    });
+    let log = Log::default();
+    let (_served, _client, numbers) = start(&log);
+    let mut items: ReplyStream<Words> =
+        numbers.with(options()).open_reply_stream(&COUNT, &words(3)).unwrap();
+    assert_eq!(items.by_ref().filter(|item| item.is_ok()).count(), 3);
+    assert_eq!(items.recv().unwrap(), None, "the end is shown once");
+    drop(items);
+    log.expect_unordered(&["c: Count", "s: Count", "s ended: Count OK", "c ended: Count OK"]);
+    let mut items: RequestStream<Words, Words> =
+        numbers.with(options()).open_request_stream(&SUM).unwrap();
+    items.send(&words(3)).unwrap();
+    items.send(&words(4)).unwrap();
+    assert_eq!(items.finish().unwrap().number, 7);
+    log.expect_unordered(&["c: Sum", "s: Sum", "s ended: Sum OK", "c ended: Sum OK"]);
+    let (mut items, mut replies): (RequestStream<Words, ()>, ReplyStream<Words>) =
+        numbers.with(options()).open_both_streams(&ECHO).unwrap();
+    items.send(&words(5)).unwrap();
+    assert_eq!(replies.recv().unwrap(), Some(words(5)));
+    items.finish().unwrap();
+    assert_eq!(replies.recv().unwrap(), None);
+    log.expect_unordered(&["c: Echo", "s: Echo", "s ended: Echo OK", "c ended: Echo OK"]);
 }
 
-#[test]
+#[timed]
 fn a_stream_that_fails_or_is_dropped_ends_once() {
-    in_time(|| {
-        let log = Log::default();
-        let (_served, _client, numbers) = start(&log);
-        let request = Words { data: vec![1].into(), ..words(1) };
-        let mut items: ReplyStream<Words> =
-            numbers.with(options()).open_reply_stream(&COUNT, &request).unwrap();
-        assert_eq!(items.recv().unwrap(), Some(words(0)));
-        assert_eq!(items.recv().unwrap_err().code(), Code::Aborted);
+    let log = Log::default();
+    let (_served, _client, numbers) = start(&log);
+    let request = Words { data: vec![1].into(), ..words(1) };
+    let mut items: ReplyStream<Words> =
+        numbers.with(options()).open_reply_stream(&COUNT, &request).unwrap();
+    assert_eq!(items.recv().unwrap(), Some(words(0)));
+    assert_eq!(items.recv().unwrap_err().code(), Code::Aborted);
+    drop(items);
+    let ends = ["s ended: Count ABORTED", "c ended: Count ABORTED"];
+    log.expect_unordered(&[&["c: Count", "s: Count"], &ends[..]].concat());
+    let (mut items, mut replies): (RequestStream<Words, ()>, ReplyStream<Words>) =
+        numbers.with(options()).open_both_streams(&ECHO).unwrap();
+    items.send(&words(5)).unwrap();
+    assert_eq!(replies.recv().unwrap(), Some(words(5)));
+    drop((items, replies));
+    let ends = ["s ended: Echo CANCELLED", "c ended: Echo CANCELLED"];
+    log.expect_unordered(&[&["c: Echo", "s: Echo"], &ends[..]].concat());
+}
+
+#[timed]
+fn a_stream_that_is_refused_is_not_opened() {
+    let log = Log::default();
+    let (served, ..) = start(&log);
+    let client = Client::builder().interceptor(Refuses(log.clone())).build();
+    let numbers = object(&client, &NUMBERS, &served.address);
+    let refused = numbers.with(options()).open_reply_stream::<_, Words>(&COUNT, &words(1));
+    assert_eq!(refused.map(drop).unwrap_err().code(), Code::Unauthenticated);
+    let refused = numbers.with(options()).open_request_stream::<Words, Words>(&SUM);
+    assert_eq!(refused.map(drop).unwrap_err().code(), Code::Unauthenticated);
+    log.expect(&["refused", "refused"]);
+}
+
+#[timed]
+fn streams_of_async_callers_are_seen_as_well() {
+    let log = Log::default();
+    let (served, client, _) = start(&log);
+    let numbers = AsyncObjectRef::new(&client, &NUMBERS, &served.address).unwrap();
+    let request = Words { data: vec![1].into(), ..words(1) };
+    block_on(async {
+        let opened = numbers.open_reply_stream(&COUNT, &words(2)).await;
+        let mut items: AsyncReplyStream<Words> = opened.unwrap();
+        while let Some(item) = items.next().await {
+            item.unwrap();
+        }
+        drop(items);
+        let ends = ["s ended: Count OK", "c ended: Count OK"];
+        log.expect_unordered(&[&["c: Count", "s: Count"], &ends[..]].concat());
+        let opened = numbers.open_reply_stream(&COUNT, &request).await;
+        let mut items: AsyncReplyStream<Words> = opened.unwrap();
+        items.next().await.unwrap().unwrap();
+        assert_eq!(items.next().await.unwrap().unwrap_err().code(), Code::Aborted);
         drop(items);
         let ends = ["s ended: Count ABORTED", "c ended: Count ABORTED"];
         log.expect_unordered(&[&["c: Count", "s: Count"], &ends[..]].concat());
-        let (mut items, mut replies): (RequestStream<Words, ()>, ReplyStream<Words>) =
-            numbers.with(options()).open_both_streams(&ECHO).unwrap();
-        items.send(&words(5)).unwrap();
-        assert_eq!(replies.recv().unwrap(), Some(words(5)));
-        drop((items, replies));
-        let ends = ["s ended: Echo CANCELLED", "c ended: Echo CANCELLED"];
-        log.expect_unordered(&[&["c: Echo", "s: Echo"], &ends[..]].concat());
-    });
-}
-
-#[test]
-fn a_stream_that_is_refused_is_not_opened() {
-    in_time(|| {
-        let log = Log::default();
-        let (served, ..) = start(&log);
-        let client = Client::builder().interceptor(Refuses(log.clone())).build();
-        let numbers = object(&client, &NUMBERS, &served.address);
-        let refused = numbers.with(options()).open_reply_stream::<_, Words>(&COUNT, &words(1));
-        assert_eq!(refused.map(drop).unwrap_err().code(), Code::Unauthenticated);
-        let refused = numbers.with(options()).open_request_stream::<Words, Words>(&SUM);
-        assert_eq!(refused.map(drop).unwrap_err().code(), Code::Unauthenticated);
-        log.expect(&["refused", "refused"]);
-    });
-}
-
-#[test]
-fn streams_of_async_callers_are_seen_as_well() {
-    in_time(|| {
-        let log = Log::default();
-        let (served, client, _) = start(&log);
-        let numbers = AsyncObjectRef::new(&client, &NUMBERS, &served.address).unwrap();
-        let request = Words { data: vec![1].into(), ..words(1) };
-        block_on(async {
-            let opened = numbers.open_reply_stream(&COUNT, &words(2)).await;
-            let mut items: AsyncReplyStream<Words> = opened.unwrap();
-            while let Some(item) = items.next().await {
-                item.unwrap();
-            }
-            drop(items);
-            let ends = ["s ended: Count OK", "c ended: Count OK"];
-            log.expect_unordered(&[&["c: Count", "s: Count"], &ends[..]].concat());
-            let opened = numbers.open_reply_stream(&COUNT, &request).await;
-            let mut items: AsyncReplyStream<Words> = opened.unwrap();
-            items.next().await.unwrap().unwrap();
-            assert_eq!(items.next().await.unwrap().unwrap_err().code(), Code::Aborted);
-            drop(items);
-            let ends = ["s ended: Count ABORTED", "c ended: Count ABORTED"];
-            log.expect_unordered(&[&["c: Count", "s: Count"], &ends[..]].concat());
-            let opened = numbers.open_request_stream(&SUM).await;
-            let mut items: AsyncRequestStream<Words, Words> = opened.unwrap();
-            items.send(&words(3)).await.unwrap();
-            assert_eq!(items.finish().await.unwrap().number, 3);
-            log.expect_unordered(&["c: Sum", "s: Sum", "s ended: Sum OK", "c ended: Sum OK"]);
-            let opened = numbers.open_request_stream(&SUM).await;
-            let items: AsyncRequestStream<Words, Words> = opened.unwrap();
-            drop(items);
-            let ends = ["s ended: Sum CANCELLED", "c ended: Sum CANCELLED"];
-            log.expect_unordered(&[&["c: Sum", "s: Sum"], &ends[..]].concat());
-        });
+        let opened = numbers.open_request_stream(&SUM).await;
+        let mut items: AsyncRequestStream<Words, Words> = opened.unwrap();
+        items.send(&words(3)).await.unwrap();
+        assert_eq!(items.finish().await.unwrap().number, 3);
+        log.expect_unordered(&["c: Sum", "s: Sum", "s ended: Sum OK", "c ended: Sum OK"]);
+        let opened = numbers.open_request_stream(&SUM).await;
+        let items: AsyncRequestStream<Words, Words> = opened.unwrap();
+        drop(items);
+        let ends = ["s ended: Sum CANCELLED", "c ended: Sum CANCELLED"];
+        log.expect_unordered(&[&["c: Sum", "s: Sum"], &ends[..]].concat());
     });
 }

@@ -17,41 +17,39 @@ use crate::async_client::{block_on, poll_once};
 use crate::echo::{EchoCaller, Words};
 use crate::observed::wait_until;
 use crate::services::{Futures, Threaded};
-use crate::stage::{PATIENCE, in_time, words};
+use crate::stage::{PATIENCE, in_time, timed, words};
 use crate::support::unique_address;
 
-#[test]
+#[timed]
 fn a_drain_lets_calls_end_and_refuses_new_ones() {
-    in_time(|| {
-        let (gate, dispatcher) = gated();
-        let server = Arc::new(start(2, dispatcher));
-        let idle = [0, 1].map(|_| connect(&server, "").unwrap());
-        let address = server.address().to_string();
-        let busy = [0, 1].map(|_| Caller::start(&address));
-        assert_eq!(server.connection_counts(), [2, 2]);
-        let calls = busy.map(|caller| caller.call(1));
-        gate.wait_for(2);
-        assert!(!server.drain(Duration::from_millis(20)), "two methods run");
-        assert_eq!(connect(&server, "").unwrap_err().code(), Code::Unavailable);
-        // Two at once: each gets its answer.
-        let drained = [(); 2].map(|()| {
-            let server = Arc::clone(&server);
-            thread::spawn(move || server.drain(PATIENCE))
-        });
-        gate.open();
-        for call in calls {
-            assert_eq!(call.join().unwrap(), Ok(1), "a call under way has its reply");
-        }
-        for drained in drained {
-            assert!(drained.join().unwrap());
-        }
-        assert_eq!(total(&server), 0);
-        for echo in idle {
-            assert_eq!(echo.say(&words(2)).unwrap_err().code(), Code::Unavailable);
-        }
-        server.stop().unwrap();
-        server.stop().unwrap();
+    let (gate, dispatcher) = gated();
+    let server = Arc::new(start(2, dispatcher));
+    let idle = [0, 1].map(|_| connect(&server, "").unwrap());
+    let address = server.address().to_string();
+    let busy = [0, 1].map(|_| Caller::start(&address));
+    assert_eq!(server.connection_counts(), [2, 2]);
+    let calls = busy.map(|caller| caller.call(1));
+    gate.wait_for(2);
+    assert!(!server.drain(Duration::from_millis(20)), "two methods run");
+    assert_eq!(connect(&server, "").unwrap_err().code(), Code::Unavailable);
+    // Two at once: each gets its answer.
+    let drained = [(); 2].map(|()| {
+        let server = Arc::clone(&server);
+        thread::spawn(move || server.drain(PATIENCE))
     });
+    gate.open();
+    for call in calls {
+        assert_eq!(call.join().unwrap(), Ok(1), "a call under way has its reply");
+    }
+    for drained in drained {
+        assert!(drained.join().unwrap());
+    }
+    assert_eq!(total(&server), 0);
+    for echo in idle {
+        assert_eq!(echo.say(&words(2)).unwrap_err().code(), Code::Unavailable);
+    }
+    server.stop().unwrap();
+    server.stop().unwrap();
 }
 
 /// Checks that tasks may have the future.
@@ -59,41 +57,35 @@ fn is_send<F: Future + Send>(future: F) -> F {
     future
 }
 
-#[test]
+#[timed]
 fn a_server_in_an_async_program_serves_until_it_is_told_to_end_and_lets_calls_end() {
-    in_time(|| {
-        let (gate, dispatcher) = gated();
-        let server = start(2, dispatcher);
-        let address = server.address().to_string();
-        let (shutdown, handle) = abortable(pending::<()>());
-        let shutdown = async move { assert!(shutdown.await.is_err()) };
-        let serving = is_send(server.serve_until(shutdown));
-        let program = thread::spawn(move || block_on(serving));
-        let call = Caller::start(&address).call(1);
-        gate.wait_for(1);
-        handle.abort();
-        let client = Client::new();
-        wait_until("the drain", || {
-            EchoCaller::new(&client, &address).unwrap().say(&words(2)).is_err()
-        });
-        assert!(!program.is_finished(), "a call is under way");
-        gate.open();
-        assert_eq!(call.join().unwrap(), Ok(1));
-        assert_eq!(program.join().unwrap(), Ok(()));
-    });
+    let (gate, dispatcher) = gated();
+    let server = start(2, dispatcher);
+    let address = server.address().to_string();
+    let (shutdown, handle) = abortable(pending::<()>());
+    let shutdown = async move { assert!(shutdown.await.is_err()) };
+    let serving = is_send(server.serve_until(shutdown));
+    let program = thread::spawn(move || block_on(serving));
+    let call = Caller::start(&address).call(1);
+    gate.wait_for(1);
+    handle.abort();
+    let client = Client::new();
+    wait_until("the drain", || EchoCaller::new(&client, &address).unwrap().say(&words(2)).is_err());
+    assert!(!program.is_finished(), "a call is under way");
+    gate.open();
+    assert_eq!(call.join().unwrap(), Ok(1));
+    assert_eq!(program.join().unwrap(), Ok(()));
 }
 
-#[test]
+#[timed]
 fn a_server_whose_future_is_dropped_has_stopped() {
-    in_time(|| {
-        let server = start(1, shared_echo());
-        let echo = connect(&server, "").unwrap();
-        let mut serving = Box::pin(server.serve());
-        assert!(poll_once(serving.as_mut()).is_pending());
-        echo.say(&words(1)).unwrap();
-        drop(serving);
-        assert_eq!(echo.say(&words(2)).unwrap_err().code(), Code::Unavailable);
-    });
+    let server = start(1, shared_echo());
+    let echo = connect(&server, "").unwrap();
+    let mut serving = Box::pin(server.serve());
+    assert!(poll_once(serving.as_mut()).is_pending());
+    echo.say(&words(1)).unwrap();
+    drop(serving);
+    assert_eq!(echo.say(&words(2)).unwrap_err().code(), Code::Unavailable);
 }
 
 /// Raw clients that connect and say nothing, so that their handshakes do not end.
@@ -111,25 +103,23 @@ fn expect_refused(clients: Vec<OwnedFd>) {
     }
 }
 
-#[test]
+#[timed]
 fn clients_in_their_handshake_are_refused_with_the_reason_by_a_drain() {
-    in_time(|| {
-        let server = start(2, shared_echo());
-        let clients = silent_clients(&server.address().to_string());
-        // Those before it were accepted: there is one queue.
-        connect(&server, "").unwrap();
-        server.drain(PATIENCE);
-        expect_refused(clients);
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        let address = server.listen(&unique_address()).unwrap().to_string();
-        // One in its handshake, and those that are left in the queue of the socket.
-        let mut clients = silent_clients(&address);
-        event_loop.next(Deadline::NOW).unwrap();
-        clients.extend(silent_clients(&address));
-        server.drain();
-        expect_refused(clients);
-    });
+    let server = start(2, shared_echo());
+    let clients = silent_clients(&server.address().to_string());
+    // Those before it were accepted: there is one queue.
+    connect(&server, "").unwrap();
+    server.drain(PATIENCE);
+    expect_refused(clients);
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let address = server.listen(&unique_address()).unwrap().to_string();
+    // One in its handshake, and those that are left in the queue of the socket.
+    let mut clients = silent_clients(&address);
+    event_loop.next(Deadline::NOW).unwrap();
+    clients.extend(silent_clients(&address));
+    server.drain();
+    expect_refused(clients);
 }
 
 /// One-way messages whose methods go on after they have left their loop.
@@ -150,31 +140,29 @@ fn check_oneways(gate: &Gate, dispatcher: impl Dispatcher + Clone + Send + Sync)
     assert!(server.drain(PATIENCE));
 }
 
-#[test]
+#[timed]
 fn a_drain_waits_for_one_way_messages_that_go_on() {
-    in_time(|| {
-        let gate = Arc::<Gate>::default();
-        let in_pool = Arc::clone(&gate);
-        let service = Threaded::new(move |_, request| {
-            in_pool.pass();
-            Ok(request.clone())
-        });
-        let pool = BlockingPool::builder().threads(1).build();
-        check_oneways(&gate, Blocking::new(service, &pool));
-        let gate = Arc::<Gate>::default();
-        let in_task = Arc::clone(&gate);
-        let service = Futures::new(move |_, request: Words| {
-            let gate = Arc::clone(&in_task);
-            async move {
-                gate.pass();
-                Ok(request)
-            }
-        });
-        let runner = TaskRunner::spawn_on(|task| {
-            thread::spawn(|| block_on(task));
-        });
-        check_oneways(&gate, service.on(&runner));
+    let gate = Arc::<Gate>::default();
+    let in_pool = Arc::clone(&gate);
+    let service = Threaded::new(move |_, request| {
+        in_pool.pass();
+        Ok(request.clone())
     });
+    let pool = BlockingPool::builder().threads(1).build();
+    check_oneways(&gate, Blocking::new(service, &pool));
+    let gate = Arc::<Gate>::default();
+    let in_task = Arc::clone(&gate);
+    let service = Futures::new(move |_, request: Words| {
+        let gate = Arc::clone(&in_task);
+        async move {
+            gate.pass();
+            Ok(request)
+        }
+    });
+    let runner = TaskRunner::spawn_on(|task| {
+        thread::spawn(|| block_on(task));
+    });
+    check_oneways(&gate, service.on(&runner));
 }
 
 /// It waits for the other loops only: its own goes on when it returns.

@@ -11,8 +11,8 @@ use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Server, Status};
 use super::{Threaded, code, serve, start, thread_number};
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::observed::wait_until;
-use crate::stage::{in_time, turn_until, words};
-use crate::support::Served;
+use crate::stage::{in_time, timed, turn_until, words};
+use crate::support::{Served, expect_error};
 
 const WAYS: [&str; 3] = ["", "?via=shm-futex", "?via=unix-stream"];
 
@@ -53,204 +53,186 @@ fn options() -> CallOptions {
     CallOptions::new()
 }
 
-#[test]
+#[timed]
 fn a_method_that_blocks_holds_nobody_up() {
-    in_time(|| {
-        for way in WAYS {
-            let (gate, service) = Gate::new();
-            let pool = BlockingPool::builder().threads(2).build();
-            let served = serve(Limits::default(), Blocking::new(service, &pool));
-            let (client, other) = (Client::new(), Client::new());
-            let blocked = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
-            let blocked = start(&blocked, &words(1), &options());
-            gate.wait_for(1);
-            // Through the pool, and on the loop: all of it while the method blocks.
-            let echo = EchoCaller::new(&other, &served.via("#s")).unwrap();
-            let plain = EchoCaller::new(&other, &served.via("")).unwrap();
-            for _ in 0..200 {
-                assert_eq!(echo.say(&words(0)).unwrap().number, 0);
-                plain.nothing(&()).unwrap();
-            }
-            assert_eq!(gate.entered.load(Ordering::SeqCst), 1);
-            gate.open();
-            assert_eq!(blocked.wait().unwrap().number, 1);
-        }
-    });
-}
-
-#[test]
-fn a_full_pool_refuses_and_the_server_counts_it() {
-    in_time(|| {
+    for way in WAYS {
         let (gate, service) = Gate::new();
-        let pool = BlockingPool::builder().threads(1).queue(1).build();
-        let builder = Server::builder().register(Blocking::new(service, &pool));
-        let server = builder.listen(&crate::support::unique_address()).start().unwrap();
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &server.address().to_string()).unwrap();
-        let first = start(&echo, &words(1), &options());
-        gate.wait_for(1);
-        let second = start(&echo, &words(2), &options());
-        wait_until("the second call", || pool.waiting() == 1);
-        let refused = echo.say(&words(3)).unwrap_err();
-        assert_eq!(refused.code(), Code::ResourceExhausted);
-        assert!(refused.message().contains("1 threads"), "{refused}");
-        let [counted] = server.refusals().try_into().unwrap();
-        assert_eq!((counted.kind, counted.count), (RefusalKind::ResourceLimit, 1));
-        gate.open();
-        gate.open();
-        assert_eq!(first.wait().unwrap().number, 1);
-        assert_eq!(second.wait().unwrap().number, 2);
-        assert_eq!((pool.threads(), pool.waiting()), (1, 0));
-    });
-}
-
-#[test]
-fn a_full_pool_can_let_calls_wait() {
-    in_time(|| {
-        let (gate, service) = Gate::new();
-        let when_full = WhenFull::WaitUntilDeadline;
-        let pool = BlockingPool::builder().threads(1).queue(0).when_full(when_full).build();
+        let pool = BlockingPool::builder().threads(2).build();
         let served = serve(Limits::default(), Blocking::new(service, &pool));
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let first = start(&echo, &words(1), &options());
+        let (client, other) = (Client::new(), Client::new());
+        let blocked = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
+        let blocked = start(&blocked, &words(1), &options());
         gate.wait_for(1);
-        let late = start(&echo, &words(2), &options().deadline(SOON));
-        let patient = start(&echo, &words(3), &options());
-        wait_until("both calls", || pool.waiting() == 2);
-        assert_eq!(code(late.wait()), Code::DeadlineExceeded);
-        // It comes after the news of that.
-        EchoCaller::new(&client, &served.via("")).unwrap().nothing(&()).unwrap();
+        // Through the pool, and on the loop: all of it while the method blocks.
+        let echo = EchoCaller::new(&other, &served.via("#s")).unwrap();
+        let plain = EchoCaller::new(&other, &served.via("")).unwrap();
+        for _ in 0..200 {
+            assert_eq!(echo.say(&words(0)).unwrap().number, 0);
+            plain.nothing(&()).unwrap();
+        }
+        assert_eq!(gate.entered.load(Ordering::SeqCst), 1);
         gate.open();
-        gate.open();
-        assert_eq!(first.wait().unwrap().number, 1);
-        assert_eq!(patient.wait().unwrap().number, 3);
-        // The one whose time was up did not run.
-        assert_eq!(echo.say(&words(0)).unwrap().number, 0);
-        assert_eq!(gate.entered.load(Ordering::SeqCst), 2);
-    });
+        assert_eq!(blocked.wait().unwrap().number, 1);
+    }
+}
+
+#[timed]
+fn a_full_pool_refuses_and_the_server_counts_it() {
+    let (gate, service) = Gate::new();
+    let pool = BlockingPool::builder().threads(1).queue(1).build();
+    let builder = Server::builder().register(Blocking::new(service, &pool));
+    let server = builder.listen(&crate::support::unique_address()).start().unwrap();
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &server.address().to_string()).unwrap();
+    let first = start(&echo, &words(1), &options());
+    gate.wait_for(1);
+    let second = start(&echo, &words(2), &options());
+    wait_until("the second call", || pool.waiting() == 1);
+    expect_error(echo.say(&words(3)), Code::ResourceExhausted, &["1 threads"]);
+    let [counted] = server.refusals().try_into().unwrap();
+    assert_eq!((counted.kind, counted.count), (RefusalKind::ResourceLimit, 1));
+    gate.open();
+    gate.open();
+    assert_eq!(first.wait().unwrap().number, 1);
+    assert_eq!(second.wait().unwrap().number, 2);
+    assert_eq!((pool.threads(), pool.waiting()), (1, 0));
+}
+
+#[timed]
+fn a_full_pool_can_let_calls_wait() {
+    let (gate, service) = Gate::new();
+    let when_full = WhenFull::WaitUntilDeadline;
+    let pool = BlockingPool::builder().threads(1).queue(0).when_full(when_full).build();
+    let served = serve(Limits::default(), Blocking::new(service, &pool));
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let first = start(&echo, &words(1), &options());
+    gate.wait_for(1);
+    let late = start(&echo, &words(2), &options().deadline(SOON));
+    let patient = start(&echo, &words(3), &options());
+    wait_until("both calls", || pool.waiting() == 2);
+    assert_eq!(code(late.wait()), Code::DeadlineExceeded);
+    // It comes after the news of that.
+    EchoCaller::new(&client, &served.via("")).unwrap().nothing(&()).unwrap();
+    gate.open();
+    gate.open();
+    assert_eq!(first.wait().unwrap().number, 1);
+    assert_eq!(patient.wait().unwrap().number, 3);
+    // The one whose time was up did not run.
+    assert_eq!(echo.say(&words(0)).unwrap().number, 0);
+    assert_eq!(gate.entered.load(Ordering::SeqCst), 2);
 }
 
 /// Calls that were given up take no place in the queue.
-#[test]
+#[timed]
 fn calls_that_were_given_up_make_room() {
-    in_time(|| {
-        let (gate, service) = Gate::new();
-        let pool = BlockingPool::builder().threads(1).queue(2).build();
-        let served = serve(Limits::default(), Blocking::new(service, &pool));
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let first = start(&echo, &words(1), &options());
-        gate.wait_for(1);
-        let dropped: Vec<_> = (0..2).map(|_| start(&echo, &words(2), &options())).collect();
-        wait_until("both calls", || pool.waiting() == 2);
-        drop(dropped);
-        // It comes after the cancellations.
-        let last = start(&echo, &words(3), &options());
-        wait_until("the last call", || pool.waiting() == 1);
-        gate.open();
-        gate.open();
-        assert_eq!(first.wait().unwrap().number, 1);
-        assert_eq!(last.wait().unwrap().number, 3);
-    });
+    let (gate, service) = Gate::new();
+    let pool = BlockingPool::builder().threads(1).queue(2).build();
+    let served = serve(Limits::default(), Blocking::new(service, &pool));
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let first = start(&echo, &words(1), &options());
+    gate.wait_for(1);
+    let dropped: Vec<_> = (0..2).map(|_| start(&echo, &words(2), &options())).collect();
+    wait_until("both calls", || pool.waiting() == 2);
+    drop(dropped);
+    // It comes after the cancellations.
+    let last = start(&echo, &words(3), &options());
+    wait_until("the last call", || pool.waiting() == 1);
+    gate.open();
+    gate.open();
+    assert_eq!(first.wait().unwrap().number, 1);
+    assert_eq!(last.wait().unwrap().number, 3);
 }
 
-#[test]
+#[timed]
 fn a_panic_in_a_pool_ends_its_call_only() {
-    in_time(|| {
-        let service = Threaded::new(|_, request| Ok(request.clone()));
-        let pool = BlockingPool::builder().threads(1).build();
-        let served = serve(Limits::default(), Blocking::new(service, &pool));
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        for number in 0..10 {
-            assert_eq!(code(echo.panic(&())), Code::Unknown);
-            assert_eq!(echo.say(&words(number)).unwrap().number, number);
-        }
-        assert_eq!(pool.threads(), 1);
-    });
+    let service = Threaded::new(|_, request| Ok(request.clone()));
+    let pool = BlockingPool::builder().threads(1).build();
+    let served = serve(Limits::default(), Blocking::new(service, &pool));
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    for number in 0..10 {
+        assert_eq!(code(echo.panic(&())), Code::Unknown);
+        assert_eq!(echo.say(&words(number)).unwrap().number, number);
+    }
+    assert_eq!(pool.threads(), 1);
 }
 
-#[test]
+#[timed]
 fn a_method_in_a_pool_learns_of_the_end_of_its_call() {
-    in_time(|| {
-        let (entered, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (inside, seen) = (Arc::clone(&entered), Arc::clone(&ended));
-        let service = Threaded::new(move |context, _| {
-            inside.fetch_add(1, Ordering::SeqCst);
-            while !context.is_cancelled() {
-                std::thread::yield_now();
-            }
-            seen.fetch_add(1, Ordering::SeqCst);
-            Err(Status::cancelled("the caller does not wait any more"))
-        });
-        let pool = BlockingPool::builder().threads(3).build();
-        let served = serve(Limits::default(), Blocking::new(service, &pool));
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let cancelled = start(&echo, &words(1), &options());
-        let late = start(&echo, &words(2), &options().deadline(SOON));
-        let left = start(&echo, &words(3), &options());
-        // One that has ended before is not run.
-        wait_until("the methods", || entered.load(Ordering::SeqCst) == 3);
-        drop(cancelled);
-        assert_eq!(code(late.wait()), Code::DeadlineExceeded);
-        wait_until("two of them", || {
-            let _ = echo.fail(&crate::echo::Failure::default());
-            ended.load(Ordering::SeqCst) == 2
-        });
-        drop((left, echo, client));
-        wait_until("the last", || ended.load(Ordering::SeqCst) == 3);
+    let (entered, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (inside, seen) = (Arc::clone(&entered), Arc::clone(&ended));
+    let service = Threaded::new(move |context, _| {
+        inside.fetch_add(1, Ordering::SeqCst);
+        while !context.is_cancelled() {
+            std::thread::yield_now();
+        }
+        seen.fetch_add(1, Ordering::SeqCst);
+        Err(Status::cancelled("the caller does not wait any more"))
     });
+    let pool = BlockingPool::builder().threads(3).build();
+    let served = serve(Limits::default(), Blocking::new(service, &pool));
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let cancelled = start(&echo, &words(1), &options());
+    let late = start(&echo, &words(2), &options().deadline(SOON));
+    let left = start(&echo, &words(3), &options());
+    // One that has ended before is not run.
+    wait_until("the methods", || entered.load(Ordering::SeqCst) == 3);
+    drop(cancelled);
+    assert_eq!(code(late.wait()), Code::DeadlineExceeded);
+    wait_until("two of them", || {
+        let _ = echo.fail(&crate::echo::Failure::default());
+        ended.load(Ordering::SeqCst) == 2
+    });
+    drop((left, echo, client));
+    wait_until("the last", || ended.load(Ordering::SeqCst) == 3);
 }
 
 /// What a method in a pool sees of its call, and what calls of its own inherit.
-#[test]
+#[timed]
 fn a_call_in_a_pool_is_like_any_other() {
-    in_time(|| {
-        let far = serve(Limits::default(), Threaded::new(|_, request| Ok(request.clone())));
-        let far_at = far.via("#s");
-        let service = Threaded::new(move |context, request| {
-            let far = EchoCaller::new(&Client::new(), &far_at).unwrap();
-            assert_eq!(context.method(), "Say");
-            assert_eq!(context.metadata().get("key"), Some("value"));
-            assert_eq!(context.peer().pid(), i32::try_from(std::process::id()).ok());
-            let data = request.data.clone();
-            Ok(Words { number: far.look(&())?.remaining_ns, data })
-        });
-        let pool = BlockingPool::builder().build();
-        let served = serve(Limits::default(), Blocking::new(service, &pool));
-        let client = Client::new();
-        let minute = Duration::from_secs(60);
-        for way in WAYS.iter().copied().chain(["?trust=same-user"]) {
-            let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
-            for data_bytes in [0, 100, 5_000, 100_000, 1 << 20] {
-                let mut data = echo.loan(data_bytes).unwrap();
-                data.fill(3);
-                let request = Words { data: data.freeze(), number: 0 };
-                let options = options().deadline(minute).metadata("key", "value").unwrap();
-                let answer = echo.with(options.clone()).say(&request).unwrap();
-                assert_eq!(answer.data, request.data);
-                let remaining_ns = u128::from(answer.number);
-                assert!((1..=minute.as_nanos()).contains(&remaining_ns), "{remaining_ns}");
-            }
-        }
+    let far = serve(Limits::default(), Threaded::new(|_, request| Ok(request.clone())));
+    let far_at = far.via("#s");
+    let service = Threaded::new(move |context, request| {
+        let far = EchoCaller::new(&Client::new(), &far_at).unwrap();
+        assert_eq!(context.method(), "Say");
+        assert_eq!(context.metadata().get("key"), Some("value"));
+        assert_eq!(context.peer().pid(), i32::try_from(std::process::id()).ok());
+        let data = request.data.clone();
+        Ok(Words { number: far.look(&())?.remaining_ns, data })
     });
+    let pool = BlockingPool::builder().build();
+    let served = serve(Limits::default(), Blocking::new(service, &pool));
+    let client = Client::new();
+    let minute = Duration::from_secs(60);
+    for way in WAYS.iter().copied().chain(["?trust=same-user"]) {
+        let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
+        for data_bytes in [0, 100, 5_000, 100_000, 1 << 20] {
+            let mut data = echo.loan(data_bytes).unwrap();
+            data.fill(3);
+            let request = Words { data: data.freeze(), number: 0 };
+            let options = options().deadline(minute).metadata("key", "value").unwrap();
+            let answer = echo.with(options.clone()).say(&request).unwrap();
+            assert_eq!(answer.data, request.data);
+            let remaining_ns = u128::from(answer.number);
+            assert!((1..=minute.as_nanos()).contains(&remaining_ns), "{remaining_ns}");
+        }
+    }
 }
 
-#[test]
+#[timed]
 fn only_the_methods_that_were_named_leave_the_loop() {
-    in_time(|| {
-        let service = Threaded::new(|_, _| Ok(words(thread_number())));
-        let pool = BlockingPool::builder().threads(1).build();
-        let blocking = Blocking::new(service, &pool).methods(&["Say"]);
-        let served = serve(Limits::default(), blocking);
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let (there, here) = (echo.say(&words(0)).unwrap(), echo.quick(&words(0)).unwrap());
-        assert_ne!(there.number, here.number);
-        assert_eq!(echo.later(&words(0)).unwrap().number, here.number);
-    });
+    let service = Threaded::new(|_, _| Ok(words(thread_number())));
+    let pool = BlockingPool::builder().threads(1).build();
+    let blocking = Blocking::new(service, &pool).methods(&["Say"]);
+    let served = serve(Limits::default(), blocking);
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let (there, here) = (echo.say(&words(0)).unwrap(), echo.quick(&words(0)).unwrap());
+    assert_ne!(there.number, here.number);
+    assert_eq!(echo.later(&words(0)).unwrap().number, here.number);
 }
 
 #[test]
@@ -268,50 +250,46 @@ fn a_pool_without_threads_is_refused() {
 }
 
 /// A caller of the loop's own thread does not run the method there either.
-#[test]
+#[timed]
 fn the_short_circuit_goes_through_the_pool() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        let pool = BlockingPool::builder().threads(1).build();
-        let service = Threaded::new(|context, request| match request.number {
-            0 => Ok(words(thread_number())),
-            _ => context.answer_later(|responder| responder.finish(Ok(words(7)))),
-        });
-        server.register(Blocking::new(service, &pool)).unwrap();
-        let address = server.listen("inproc:blocking").unwrap().to_string();
-        let client = Client::in_loop(&event_loop);
-        let echo = EchoCaller::new(&client, &address).unwrap();
-        assert_ne!(echo.say(&words(0)).unwrap().number, thread_number());
-        assert_eq!(echo.say(&words(1)).unwrap().number, 7);
-        assert_eq!(code(echo.panic(&())), Code::Unknown);
-        echo.note(&words(1)).unwrap();
-        echo.nothing(&()).unwrap();
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let pool = BlockingPool::builder().threads(1).build();
+    let service = Threaded::new(|context, request| match request.number {
+        0 => Ok(words(thread_number())),
+        _ => context.answer_later(|responder| responder.finish(Ok(words(7)))),
     });
+    server.register(Blocking::new(service, &pool)).unwrap();
+    let address = server.listen("inproc:blocking").unwrap().to_string();
+    let client = Client::in_loop(&event_loop);
+    let echo = EchoCaller::new(&client, &address).unwrap();
+    assert_ne!(echo.say(&words(0)).unwrap().number, thread_number());
+    assert_eq!(echo.say(&words(1)).unwrap().number, 7);
+    assert_eq!(code(echo.panic(&())), Code::Unknown);
+    echo.note(&words(1)).unwrap();
+    echo.nothing(&()).unwrap();
 }
 
-#[test]
+#[timed]
 fn a_pool_that_closes_answers_what_waits_in_it() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        let (gate, service) = Gate::new();
-        let pool = BlockingPool::builder().threads(1).build();
-        server.register(Blocking::new(service, &pool)).unwrap();
-        let address = server.listen(&crate::support::unique_address()).unwrap().to_string();
-        let client = Client::in_loop(&event_loop).without_short_circuit();
-        let echo = EchoCaller::new(&client, &address).unwrap();
-        let runs = start(&echo, &words(1), &options());
-        turn_until(&event_loop, || gate.entered.load(Ordering::SeqCst) == 1);
-        let waits = start(&echo, &words(2), &options());
-        turn_until(&event_loop, || pool.waiting() == 1);
-        drop(pool);
-        assert!(!waits.is_done(), "the dispatcher holds the pool");
-        assert!(server.unregister("echo.v1.Echo"));
-        assert_eq!(code(waits.wait()), Code::Unavailable);
-        gate.open();
-        assert_eq!(runs.wait().unwrap().number, 1, "what runs is not waited for, and counts");
-    });
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let (gate, service) = Gate::new();
+    let pool = BlockingPool::builder().threads(1).build();
+    server.register(Blocking::new(service, &pool)).unwrap();
+    let address = server.listen(&crate::support::unique_address()).unwrap().to_string();
+    let client = Client::in_loop(&event_loop).without_short_circuit();
+    let echo = EchoCaller::new(&client, &address).unwrap();
+    let runs = start(&echo, &words(1), &options());
+    turn_until(&event_loop, || gate.entered.load(Ordering::SeqCst) == 1);
+    let waits = start(&echo, &words(2), &options());
+    turn_until(&event_loop, || pool.waiting() == 1);
+    drop(pool);
+    assert!(!waits.is_done(), "the dispatcher holds the pool");
+    assert!(server.unregister("echo.v1.Echo"));
+    assert_eq!(code(waits.wait()), Code::Unavailable);
+    gate.open();
+    assert_eq!(runs.wait().unwrap().number, 1, "what runs is not waited for, and counts");
 }
 
 /// An interceptor of a call that has left the queue may use the pool.

@@ -14,7 +14,7 @@ use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Server, Status};
 use super::{Futures, Shelf, code, put, serve, start, thread_number, wait_for};
 use crate::echo::{EchoCaller, Words};
 use crate::observed::wait_until;
-use crate::stage::{in_time, turn_until, words};
+use crate::stage::{timed, turn_until, words};
 use crate::support::unique_address;
 
 /// Something that a future waits for and another thread does.
@@ -75,81 +75,77 @@ fn options() -> CallOptions {
     CallOptions::new()
 }
 
-#[test]
+#[timed]
 fn a_future_answers() {
-    in_time(|| {
-        with_runners(|runner| {
-            let service = Futures::new(|context, request: Words| async move {
-                match request.number % 4 {
-                    0 => Ok(request),
-                    1 => {
-                        yield_now().await;
-                        Ok(request)
-                    }
-                    2 => {
-                        let signal = Arc::new(Signal::default());
-                        let other = Arc::clone(&signal);
-                        thread::spawn(move || other.set());
-                        signal.wait().await;
-                        assert_eq!(context.method(), "Say");
-                        assert_eq!(context.metadata().get("key"), Some("value"));
-                        assert!(context.remaining().is_some() && !context.is_cancelled());
-                        Ok(request)
-                    }
-                    _ => Err(Status::not_found("three")),
+    with_runners(|runner| {
+        let service = Futures::new(|context, request: Words| async move {
+            match request.number % 4 {
+                0 => Ok(request),
+                1 => {
+                    yield_now().await;
+                    Ok(request)
                 }
-            });
-            let served = serve(Limits::default(), service.on(runner));
-            let client = Client::new();
-            for way in ["", "?via=shm-futex", "?via=unix-stream", "?via=shm-spin&wait=spin"] {
-                let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
-                let options = options().deadline(Duration::from_secs(60));
-                let options = options.metadata("key", "value").unwrap();
-                let lengths = [0, 100, 20_000, 1 << 20, 5_000].into_iter().cycle();
-                for (number, data_bytes) in (0..100).zip(lengths) {
-                    let data = vec![1; data_bytes].into();
-                    let request = Words { number, data };
-                    let answer = echo.with(options.clone()).say(&request);
-                    match number % 4 {
-                        3 => assert_eq!(code(answer), Code::NotFound),
-                        _ => assert_eq!(answer.unwrap(), request),
-                    }
+                2 => {
+                    let signal = Arc::new(Signal::default());
+                    let other = Arc::clone(&signal);
+                    thread::spawn(move || other.set());
+                    signal.wait().await;
+                    assert_eq!(context.method(), "Say");
+                    assert_eq!(context.metadata().get("key"), Some("value"));
+                    assert!(context.remaining().is_some() && !context.is_cancelled());
+                    Ok(request)
                 }
-                echo.note(&words(0)).unwrap();
+                _ => Err(Status::not_found("three")),
             }
         });
+        let served = serve(Limits::default(), service.on(runner));
+        let client = Client::new();
+        for way in ["", "?via=shm-futex", "?via=unix-stream", "?via=shm-spin&wait=spin"] {
+            let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
+            let options = options().deadline(Duration::from_secs(60));
+            let options = options.metadata("key", "value").unwrap();
+            let lengths = [0, 100, 20_000, 1 << 20, 5_000].into_iter().cycle();
+            for (number, data_bytes) in (0..100).zip(lengths) {
+                let data = vec![1; data_bytes].into();
+                let request = Words { number, data };
+                let answer = echo.with(options.clone()).say(&request);
+                match number % 4 {
+                    3 => assert_eq!(code(answer), Code::NotFound),
+                    _ => assert_eq!(answer.unwrap(), request),
+                }
+            }
+            echo.note(&words(0)).unwrap();
+        }
     });
 }
 
-#[test]
+#[timed]
 fn futures_on_the_loop_run_in_its_thread_and_many_at_once() {
-    in_time(|| {
-        const CALLS: u64 = 4_096;
-        let (signal, running) = (Arc::new(Signal::default()), Arc::new(AtomicUsize::new(0)));
-        let (signals, inside) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&running));
-        let kept = Arc::clone(&signals);
-        let service = Futures::new(move |_, _: Words| {
-            let (own, inside) = (Arc::new(Signal::default()), Arc::clone(&inside));
-            kept.lock().unwrap().push(Arc::clone(&own));
-            async move {
-                inside.fetch_add(1, Ordering::SeqCst);
-                own.wait().await;
-                Ok(words(thread_number()))
-            }
-        });
-        drop(signal);
-        let limits = Limits { calls_max: 4_096, ..Limits::default() };
-        let served = serve(limits, service);
-        let client = Client::with_limits(None, limits);
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let calls: Vec<_> = (0..CALLS).map(|_| start(&echo, &words(0), &options())).collect();
-        wait_until("all futures", || running.load(Ordering::SeqCst) as u64 == CALLS);
-        let open = || signals.lock().unwrap().drain(..).rev().for_each(|signal| signal.set());
-        thread::scope(|scope| scope.spawn(open).join().unwrap());
-        let threads: Vec<_> = calls.into_iter().map(|call| call.wait().unwrap().number).collect();
-        assert!(threads.iter().all(|number| *number == threads[0]));
-        assert_ne!(threads[0], thread_number());
+    const CALLS: u64 = 4_096;
+    let (signal, running) = (Arc::new(Signal::default()), Arc::new(AtomicUsize::new(0)));
+    let (signals, inside) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&running));
+    let kept = Arc::clone(&signals);
+    let service = Futures::new(move |_, _: Words| {
+        let (own, inside) = (Arc::new(Signal::default()), Arc::clone(&inside));
+        kept.lock().unwrap().push(Arc::clone(&own));
+        async move {
+            inside.fetch_add(1, Ordering::SeqCst);
+            own.wait().await;
+            Ok(words(thread_number()))
+        }
     });
+    drop(signal);
+    let limits = Limits { calls_max: 4_096, ..Limits::default() };
+    let served = serve(limits, service);
+    let client = Client::with_limits(None, limits);
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let calls: Vec<_> = (0..CALLS).map(|_| start(&echo, &words(0), &options())).collect();
+    wait_until("all futures", || running.load(Ordering::SeqCst) as u64 == CALLS);
+    let open = || signals.lock().unwrap().drain(..).rev().for_each(|signal| signal.set());
+    thread::scope(|scope| scope.spawn(open).join().unwrap());
+    let threads: Vec<_> = calls.into_iter().map(|call| call.wait().unwrap().number).collect();
+    assert!(threads.iter().all(|number| *number == threads[0]));
+    assert_ne!(threads[0], thread_number());
 }
 
 /// How a call of a test ends.
@@ -258,252 +254,234 @@ impl std::task::Wake for OnEnd {
     }
 }
 
-#[test]
+#[timed]
 fn a_future_whose_call_ends_is_dropped_at_every_point() {
-    in_time(|| {
-        with_runners(|runner| {
-            for way in ["", "?via=unix-stream"] {
-                for end in [End::Cancelled, End::Late, End::Disconnected] {
-                    (0..POINTS).for_each(|point| end_at(point, end, runner, way));
-                }
+    with_runners(|runner| {
+        for way in ["", "?via=unix-stream"] {
+            for end in [End::Cancelled, End::Late, End::Disconnected] {
+                (0..POINTS).for_each(|point| end_at(point, end, runner, way));
             }
-        });
+        }
     });
 }
 
-#[test]
+#[timed]
 fn a_panic_in_a_future_ends_its_call_only() {
-    in_time(|| {
-        with_runners(|runner| {
-            let service = Futures::new(|_, request: Words| {
-                assert_ne!(request.number, 1, "asked for it");
-                async move {
-                    assert_ne!(request.number, 2, "asked for it");
-                    yield_now().await;
-                    assert_ne!(request.number, 3, "asked for it");
-                    Ok(request)
-                }
-            });
-            let served = serve(Limits::default(), service.on(runner));
-            let client = Client::new();
-            let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-            let others: Vec<PendingCall<Words>> =
-                (10..20).map(|number| start(&echo, &words(number), &options())).collect();
-            for number in 1..4 {
-                assert_eq!(code(echo.say(&words(number))), Code::Unknown);
-                echo.note(&words(number)).unwrap();
+    with_runners(|runner| {
+        let service = Futures::new(|_, request: Words| {
+            assert_ne!(request.number, 1, "asked for it");
+            async move {
+                assert_ne!(request.number, 2, "asked for it");
+                yield_now().await;
+                assert_ne!(request.number, 3, "asked for it");
+                Ok(request)
             }
-            for (number, call) in others.into_iter().enumerate() {
-                assert_eq!(call.wait().unwrap().number, number as u64 + 10);
-            }
-            assert_eq!(echo.say(&words(4)).unwrap().number, 4);
         });
+        let served = serve(Limits::default(), service.on(runner));
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        let others: Vec<PendingCall<Words>> =
+            (10..20).map(|number| start(&echo, &words(number), &options())).collect();
+        for number in 1..4 {
+            assert_eq!(code(echo.say(&words(number))), Code::Unknown);
+            echo.note(&words(number)).unwrap();
+        }
+        for (number, call) in others.into_iter().enumerate() {
+            assert_eq!(call.wait().unwrap().number, number as u64 + 10);
+        }
+        assert_eq!(echo.say(&words(4)).unwrap().number, 4);
     });
 }
 
 /// A runtime that ends, or loses a task, does not leave its callers waiting.
-#[test]
+#[timed]
 fn a_task_that_is_dropped_fails_its_call() {
-    in_time(|| {
-        let service = Futures::new(|_, request| async move {
-            std::future::pending::<()>().await;
-            Ok(request)
-        });
-        let shelf = Shelf::default();
-        let kept = Arc::clone(&shelf);
-        let dropping = service.clone().on(&TaskRunner::spawn_on(drop));
-        let keeping = service.on(&TaskRunner::spawn_on(move |task| put(&kept, task)));
-        let client = Client::new();
-        let served = serve(Limits::default(), dropping);
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        assert_eq!(code(echo.say(&words(1))), Code::Internal);
-        let served = serve(Limits::default(), keeping);
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let call = start(&echo, &words(1), &options());
-        drop(wait_for(&shelf, 1));
-        assert_eq!(code(call.wait()), Code::Internal);
+    let service = Futures::new(|_, request| async move {
+        std::future::pending::<()>().await;
+        Ok(request)
     });
+    let shelf = Shelf::default();
+    let kept = Arc::clone(&shelf);
+    let dropping = service.clone().on(&TaskRunner::spawn_on(drop));
+    let keeping = service.on(&TaskRunner::spawn_on(move |task| put(&kept, task)));
+    let client = Client::new();
+    let served = serve(Limits::default(), dropping);
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    assert_eq!(code(echo.say(&words(1))), Code::Internal);
+    let served = serve(Limits::default(), keeping);
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let call = start(&echo, &words(1), &options());
+    drop(wait_for(&shelf, 1));
+    assert_eq!(code(call.wait()), Code::Internal);
 }
 
 /// A task that is ready all the time takes turns with the connections.
-#[test]
+#[timed]
 fn a_task_that_never_rests_starves_nobody() {
-    in_time(|| {
-        let ends = Arc::new(AtomicBool::new(false));
-        let end = Arc::clone(&ends);
-        let service = Futures::new(move |_, request: Words| {
-            let end = Arc::clone(&end);
-            async move {
-                while request.number == 1 && !end.load(Ordering::SeqCst) {
-                    yield_now().await;
-                }
-                Ok(request)
+    let ends = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&ends);
+    let service = Futures::new(move |_, request: Words| {
+        let end = Arc::clone(&end);
+        async move {
+            while request.number == 1 && !end.load(Ordering::SeqCst) {
+                yield_now().await;
             }
-        });
-        let served = serve(Limits::default(), service);
-        for way in ["", "?via=shm-futex", "?via=unix-stream"] {
-            let client = Client::new();
-            let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
-            let plain = EchoCaller::new(&client, &served.via(way)).unwrap();
-            let restless: Vec<_> = (0..100).map(|_| start(&echo, &words(1), &options())).collect();
-            for number in 2..200 {
-                assert_eq!(echo.say(&words(number)).unwrap().number, number);
-                plain.nothing(&()).unwrap();
-            }
-            ends.store(true, Ordering::SeqCst);
-            restless.into_iter().for_each(|call| assert!(call.wait().is_ok()));
-            ends.store(false, Ordering::SeqCst);
+            Ok(request)
         }
     });
+    let served = serve(Limits::default(), service);
+    for way in ["", "?via=shm-futex", "?via=unix-stream"] {
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
+        let plain = EchoCaller::new(&client, &served.via(way)).unwrap();
+        let restless: Vec<_> = (0..100).map(|_| start(&echo, &words(1), &options())).collect();
+        for number in 2..200 {
+            assert_eq!(echo.say(&words(number)).unwrap().number, number);
+            plain.nothing(&()).unwrap();
+        }
+        ends.store(true, Ordering::SeqCst);
+        restless.into_iter().for_each(|call| assert!(call.wait().is_ok()));
+        ends.store(false, Ordering::SeqCst);
+    }
 }
 
 /// A future makes a call of its own, which waits in rounds of the loop that poll other futures.
-#[test]
+#[timed]
 fn futures_of_a_loop_run_while_one_of_them_waits_in_a_call() {
-    in_time(|| {
-        let far = serve(
-            Limits::default(),
-            super::Threaded::new(|_, request| Ok(words(request.number + 1))),
-        );
-        let at = far.via("#s");
-        let (give, take) = std::sync::mpsc::channel();
-        let served = thread::spawn(move || {
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::new(&event_loop);
-            thread_local! {
-                static FAR: std::cell::RefCell<Option<EchoCaller>> =
-                    const { std::cell::RefCell::new(None) };
-            }
-            let client = Client::in_loop(&event_loop);
-            FAR.set(Some(EchoCaller::new(&client, &at).unwrap()));
-            let service = Futures::new(|_, request| async move {
-                yield_now().await;
-                let answer = FAR.with_borrow(|far| far.as_ref().unwrap().say(&request))?;
-                yield_now().await;
-                Ok(answer)
-            });
-            server.register(service).unwrap();
-            let address = server.listen(&unique_address()).unwrap().to_string();
-            give.send((address, event_loop.stopper())).unwrap();
-            event_loop.run().unwrap();
-            FAR.take();
-        });
-        let (address, stopper) = take.recv().unwrap();
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &address).unwrap();
-        // Few at a time: each waits inside another, and how deep is bounded.
-        for _ in 0..20 {
-            let calls: Vec<_> =
-                (0..10).map(|number| start(&echo, &words(number), &options())).collect();
-            for (number, call) in calls.into_iter().enumerate() {
-                assert_eq!(call.wait().unwrap().number, number as u64 + 1);
-            }
+    let far =
+        serve(Limits::default(), super::Threaded::new(|_, request| Ok(words(request.number + 1))));
+    let at = far.via("#s");
+    let (give, take) = std::sync::mpsc::channel();
+    let served = thread::spawn(move || {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        thread_local! {
+            static FAR: std::cell::RefCell<Option<EchoCaller>> =
+                const { std::cell::RefCell::new(None) };
         }
-        stopper.stop();
-        served.join().unwrap();
+        let client = Client::in_loop(&event_loop);
+        FAR.set(Some(EchoCaller::new(&client, &at).unwrap()));
+        let service = Futures::new(|_, request| async move {
+            yield_now().await;
+            let answer = FAR.with_borrow(|far| far.as_ref().unwrap().say(&request))?;
+            yield_now().await;
+            Ok(answer)
+        });
+        server.register(service).unwrap();
+        let address = server.listen(&unique_address()).unwrap().to_string();
+        give.send((address, event_loop.stopper())).unwrap();
+        event_loop.run().unwrap();
+        FAR.take();
     });
+    let (address, stopper) = take.recv().unwrap();
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &address).unwrap();
+    // Few at a time: each waits inside another, and how deep is bounded.
+    for _ in 0..20 {
+        let calls: Vec<_> =
+            (0..10).map(|number| start(&echo, &words(number), &options())).collect();
+        for (number, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.wait().unwrap().number, number as u64 + 1);
+        }
+    }
+    stopper.stop();
+    served.join().unwrap();
 }
 
 /// Callers of the loop's own thread: the short circuit, and over a connection to itself.
-#[test]
+#[timed]
 fn futures_answer_callers_of_their_own_loop() {
-    in_time(|| {
-        with_runners(|runner| {
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::new(&event_loop);
-            let dropped = Arc::new(AtomicUsize::new(0));
-            let counts = Arc::clone(&dropped);
-            struct Counts(Arc<AtomicUsize>);
-            impl Drop for Counts {
-                fn drop(&mut self) {
-                    self.0.fetch_add(1, Ordering::SeqCst);
-                }
+    with_runners(|runner| {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&dropped);
+        struct Counts(Arc<AtomicUsize>);
+        impl Drop for Counts {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
             }
-            let service = Futures::new(move |_, request: Words| {
-                let counts = Arc::clone(&counts);
-                async move {
-                    if request.number == 0 {
-                        let _counts = Counts(counts);
-                        std::future::pending::<()>().await;
-                    }
-                    yield_now().await;
-                    Ok(request)
+        }
+        let service = Futures::new(move |_, request: Words| {
+            let counts = Arc::clone(&counts);
+            async move {
+                if request.number == 0 {
+                    let _counts = Counts(counts);
+                    std::future::pending::<()>().await;
                 }
-            });
-            server.register(service.on(runner)).unwrap();
-            let address = server.listen(&unique_address()).unwrap().to_string();
-            for (short, count) in [(true, 0), (false, 3)] {
-                let client = Client::in_loop(&event_loop);
-                let client = if short { client } else { client.without_short_circuit() };
-                let echo = EchoCaller::new(&client, &address).unwrap();
-                for number in 1..50 {
-                    assert_eq!(echo.say(&words(number)).unwrap().number, number);
-                }
-                let soon = || options().deadline(SOON);
-                let cancelled = start(&echo, &words(0), &options());
-                drop(cancelled);
-                assert_eq!(code(echo.with(soon()).say(&words(0))), Code::DeadlineExceeded);
-                let late = start(&echo, &words(0), &soon());
-                turn_until(&event_loop, || late.is_done());
-                // One that was given up before it was received never ran.
-                let due = || dropped.load(Ordering::SeqCst) >= count + 2;
-                turn_until(&event_loop, due);
-                let left = start(&echo, &words(0), &options());
-                echo.say(&words(1)).unwrap();
-                drop((left, echo, client));
-                dropped.store(3, Ordering::SeqCst);
+                yield_now().await;
+                Ok(request)
             }
         });
+        server.register(service.on(runner)).unwrap();
+        let address = server.listen(&unique_address()).unwrap().to_string();
+        for (short, count) in [(true, 0), (false, 3)] {
+            let client = Client::in_loop(&event_loop);
+            let client = if short { client } else { client.without_short_circuit() };
+            let echo = EchoCaller::new(&client, &address).unwrap();
+            for number in 1..50 {
+                assert_eq!(echo.say(&words(number)).unwrap().number, number);
+            }
+            let soon = || options().deadline(SOON);
+            let cancelled = start(&echo, &words(0), &options());
+            drop(cancelled);
+            assert_eq!(code(echo.with(soon()).say(&words(0))), Code::DeadlineExceeded);
+            let late = start(&echo, &words(0), &soon());
+            turn_until(&event_loop, || late.is_done());
+            // One that was given up before it was received never ran.
+            let due = || dropped.load(Ordering::SeqCst) >= count + 2;
+            turn_until(&event_loop, due);
+            let left = start(&echo, &words(0), &options());
+            echo.say(&words(1)).unwrap();
+            drop((left, echo, client));
+            dropped.store(3, Ordering::SeqCst);
+        }
     });
 }
 
 /// Nothing waits for a one-way message, so only the loop bounds how many go on.
-#[test]
+#[timed]
 fn one_way_futures_are_bounded() {
-    in_time(|| {
-        const MAX: usize = 4_096;
-        let entered = Arc::new(AtomicUsize::new(0));
-        let (inside, signal) = (Arc::clone(&entered), Arc::new(Signal::default()));
-        let opened = Arc::clone(&signal);
-        let service = Futures::new(move |_, request: Words| {
-            let (inside, opened) = (Arc::clone(&inside), Arc::clone(&opened));
-            async move {
-                if request.number == 1 {
-                    inside.fetch_add(1, Ordering::SeqCst);
-                    while !opened.0.lock().unwrap().0 {
-                        std::future::pending::<()>().await;
-                    }
+    const MAX: usize = 4_096;
+    let entered = Arc::new(AtomicUsize::new(0));
+    let (inside, signal) = (Arc::clone(&entered), Arc::new(Signal::default()));
+    let opened = Arc::clone(&signal);
+    let service = Futures::new(move |_, request: Words| {
+        let (inside, opened) = (Arc::clone(&inside), Arc::clone(&opened));
+        async move {
+            if request.number == 1 {
+                inside.fetch_add(1, Ordering::SeqCst);
+                while !opened.0.lock().unwrap().0 {
+                    std::future::pending::<()>().await;
                 }
-                Ok(request)
             }
-        });
-        let served = serve(Limits::default(), service);
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        (0..MAX + 1_000).for_each(|_| echo.note(&words(1)).unwrap());
-        // It comes after them.
-        echo.say(&words(0)).unwrap();
-        assert_eq!(entered.load(Ordering::SeqCst), MAX);
-        signal.set();
+            Ok(request)
+        }
     });
+    let served = serve(Limits::default(), service);
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    (0..MAX + 1_000).for_each(|_| echo.note(&words(1)).unwrap());
+    // It comes after them.
+    echo.say(&words(0)).unwrap();
+    assert_eq!(entered.load(Ordering::SeqCst), MAX);
+    signal.set();
 }
 
 /// A loop that ends drops the futures of its calls.
-#[test]
+#[timed]
 fn futures_end_with_their_loop() {
-    in_time(|| {
-        with_runners(|runner| {
-            let walk = Arc::<Walk>::default();
-            let of_call = Arc::clone(&walk);
-            let service = Futures::new(move |_, _| Arc::clone(&of_call).go()).on(runner);
-            let served = serve(Limits::default(), service);
-            let client = Client::new();
-            let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-            let call = start(&echo, &words(0), &options());
-            wait_until("the future", || walk.reached.load(Ordering::SeqCst) == 1);
-            drop(served);
-            assert_eq!(code(call.wait()), Code::Unavailable);
-            wait_until("the drop", || walk.dropped() == 1);
-        });
+    with_runners(|runner| {
+        let walk = Arc::<Walk>::default();
+        let of_call = Arc::clone(&walk);
+        let service = Futures::new(move |_, _| Arc::clone(&of_call).go()).on(runner);
+        let served = serve(Limits::default(), service);
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        let call = start(&echo, &words(0), &options());
+        wait_until("the future", || walk.reached.load(Ordering::SeqCst) == 1);
+        drop(served);
+        assert_eq!(code(call.wait()), Code::Unavailable);
+        wait_until("the drop", || walk.dropped() == 1);
     });
 }

@@ -10,7 +10,7 @@ use nearcall::{CallOptions, Client, Deadline, EventLoop, Limits};
 
 use super::{Threaded, serve, start};
 use crate::echo::EchoCaller;
-use crate::stage::{in_time, turn_until, words};
+use crate::stage::{in_time, timed, turn_until, words};
 use crate::support::Served;
 
 const THREADS: u64 = 8;
@@ -34,87 +34,79 @@ fn post_from_threads(poster: &Poster) -> Vec<thread::JoinHandle<()>> {
     (0..THREADS).map(post).collect()
 }
 
-#[test]
+#[timed]
 fn every_closure_runs_once_and_those_of_a_thread_in_order() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let threads = post_from_threads(&event_loop.poster());
-        turn_until(&event_loop, || RUN.with_borrow(Vec::len) as u64 == THREADS * POSTS);
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        let run = RUN.take();
-        for of in 0..THREADS {
-            let numbers = run.iter().filter(|(other, _)| *other == of).map(|(_, number)| *number);
-            assert!(numbers.eq(0..POSTS), "thread {of}");
-        }
-    });
+    let event_loop = EventLoop::new().unwrap();
+    let threads = post_from_threads(&event_loop.poster());
+    turn_until(&event_loop, || RUN.with_borrow(Vec::len) as u64 == THREADS * POSTS);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let run = RUN.take();
+    for of in 0..THREADS {
+        let numbers = run.iter().filter(|(other, _)| *other == of).map(|(_, number)| *number);
+        assert!(numbers.eq(0..POSTS), "thread {of}");
+    }
 }
 
 /// The loop sleeps each time: in the kernel, in a connection without a descriptor, for a host.
-#[test]
+#[timed]
 fn a_post_wakes_a_loop_that_sleeps() {
-    in_time(|| {
-        for way in ["", "?via=shm-futex", "?via=sysv-mq", "?via=shm-spin&wait=spin"] {
+    for way in ["", "?via=shm-futex", "?via=sysv-mq", "?via=shm-spin&wait=spin"] {
+        let (give, take) = mpsc::channel();
+        let served = Served::with(Limits::default(), "", move |event_loop, _, _| {
+            give.send(event_loop.poster()).unwrap();
+        });
+        let poster = take.recv().unwrap();
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &served.via(way)).unwrap();
+        echo.say(&words(1)).unwrap();
+        for number in 0..100 {
             let (give, take) = mpsc::channel();
-            let served = Served::with(Limits::default(), "", move |event_loop, _, _| {
-                give.send(event_loop.poster()).unwrap();
-            });
-            let poster = take.recv().unwrap();
-            let client = Client::new();
-            let echo = EchoCaller::new(&client, &served.via(way)).unwrap();
-            echo.say(&words(1)).unwrap();
-            for number in 0..100 {
-                let (give, take) = mpsc::channel();
-                poster.post(move |_| give.send(number).unwrap()).unwrap();
-                assert_eq!(take.recv().unwrap(), number);
-            }
+            poster.post(move |_| give.send(number).unwrap()).unwrap();
+            assert_eq!(take.recv().unwrap(), number);
         }
-        let event_loop = EventLoop::new().unwrap();
-        event_loop.turn().unwrap();
-        let (give, take) = mpsc::channel();
-        event_loop.poster().post(move |_| give.send(()).unwrap()).unwrap();
-        let ready = nearcall_os::poll::poll_one(
-            &event_loop,
-            nearcall::event_loop::Interest::Readable,
-            Deadline::after(crate::stage::PATIENCE),
-        );
-        assert!(ready.unwrap().is_some());
-        event_loop.turn().unwrap();
-        take.try_recv().unwrap();
-    });
+    }
+    let event_loop = EventLoop::new().unwrap();
+    event_loop.turn().unwrap();
+    let (give, take) = mpsc::channel();
+    event_loop.poster().post(move |_| give.send(()).unwrap()).unwrap();
+    let ready = nearcall_os::poll::poll_one(
+        &event_loop,
+        nearcall::event_loop::Interest::Readable,
+        Deadline::after(crate::stage::PATIENCE),
+    );
+    assert!(ready.unwrap().is_some());
+    event_loop.turn().unwrap();
+    take.try_recv().unwrap();
 }
 
-#[test]
+#[timed]
 fn a_closure_gets_the_loop() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let poster = event_loop.poster();
-        let other = thread::spawn(move || {
-            poster.post(|event_loop| {
-                event_loop.add_timer(std::time::Duration::ZERO, None);
-                event_loop.stopper();
-            })
-        });
-        other.join().unwrap().unwrap();
-        let event = event_loop.next(Deadline::after(crate::stage::PATIENCE)).unwrap();
-        assert!(matches!(event, Some(Event::Timer(_))), "{event:?}");
-        // The loop that it got was not the last handle.
-        let (give, take) = mpsc::channel();
-        event_loop.poster().post(move |_| give.send(()).unwrap()).unwrap();
-        turn_until(&event_loop, || take.try_recv().is_ok());
+    let event_loop = EventLoop::new().unwrap();
+    let poster = event_loop.poster();
+    let other = thread::spawn(move || {
+        poster.post(|event_loop| {
+            event_loop.add_timer(std::time::Duration::ZERO, None);
+            event_loop.stopper();
+        })
     });
+    other.join().unwrap().unwrap();
+    let event = event_loop.next(Deadline::after(crate::stage::PATIENCE)).unwrap();
+    assert!(matches!(event, Some(Event::Timer(_))), "{event:?}");
+    // The loop that it got was not the last handle.
+    let (give, take) = mpsc::channel();
+    event_loop.poster().post(move |_| give.send(()).unwrap()).unwrap();
+    turn_until(&event_loop, || take.try_recv().is_ok());
 }
 
-#[test]
+#[timed]
 fn a_closure_that_panics_ends_alone() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        let (poster, done) = (event_loop.poster(), Rc::new(Cell::new(false)));
-        poster.post(|_| panic!("asked for it")).unwrap();
-        poster.post(|_| RUN.with_borrow_mut(|run| run.push((0, 0)))).unwrap();
-        turn_until(&event_loop, || {
-            done.set(!RUN.with_borrow(Vec::is_empty));
-            done.get()
-        });
+    let event_loop = EventLoop::new().unwrap();
+    let (poster, done) = (event_loop.poster(), Rc::new(Cell::new(false)));
+    poster.post(|_| panic!("asked for it")).unwrap();
+    poster.post(|_| RUN.with_borrow_mut(|run| run.push((0, 0)))).unwrap();
+    turn_until(&event_loop, || {
+        done.set(!RUN.with_borrow(Vec::is_empty));
+        done.get()
     });
 }
 
@@ -136,70 +128,66 @@ fn a_loop_that_has_closed_takes_no_posts() {
 }
 
 /// While a service waits for a call of its own, its loop runs what is posted.
-#[test]
+#[timed]
 fn closures_run_while_a_service_waits() {
-    in_time(|| {
-        let far = serve(Limits::default(), Threaded::new(|_, request| Ok(request.clone())));
-        let (give, posters) = mpsc::channel();
-        let far_at = far.via("#s");
-        let served = Served::with(Limits::default(), "", move |event_loop, server, _| {
-            let client = Client::in_loop(event_loop);
-            let far = EchoCaller::new(&client, &far_at).unwrap();
-            give.send(event_loop.poster()).unwrap();
-            let service = crate::stage::Scripted::new(move |_, request| {
-                while RUN.with_borrow(Vec::is_empty) {
-                    far.say(request)?;
-                }
-                Ok(request.clone())
-            });
-            server.register_as("s", crate::echo::EchoDispatcher::new(service)).unwrap();
+    let far = serve(Limits::default(), Threaded::new(|_, request| Ok(request.clone())));
+    let (give, posters) = mpsc::channel();
+    let far_at = far.via("#s");
+    let served = Served::with(Limits::default(), "", move |event_loop, server, _| {
+        let client = Client::in_loop(event_loop);
+        let far = EchoCaller::new(&client, &far_at).unwrap();
+        give.send(event_loop.poster()).unwrap();
+        let service = crate::stage::Scripted::new(move |_, request| {
+            while RUN.with_borrow(Vec::is_empty) {
+                far.say(request)?;
+            }
+            Ok(request.clone())
         });
-        let poster = posters.recv().unwrap();
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let call = start(&echo, &words(1), &CallOptions::new());
-        poster.post(|_| RUN.with_borrow_mut(|run| run.push((1, 1)))).unwrap();
-        assert_eq!(call.wait().unwrap().number, 1);
+        server.register_as("s", crate::echo::EchoDispatcher::new(service)).unwrap();
     });
+    let poster = posters.recv().unwrap();
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let call = start(&echo, &words(1), &CallOptions::new());
+    poster.post(|_| RUN.with_borrow_mut(|run| run.push((1, 1)))).unwrap();
+    assert_eq!(call.wait().unwrap().number, 1);
 }
 
 /// The deadline of a service that waits is none of a closure's that runs inside the wait.
-#[test]
+#[timed]
 fn a_closure_inherits_no_deadline() {
-    in_time(|| {
-        // It answers with 1 if the call has a deadline.
-        let far = Threaded::new(|context, _| Ok(words(u64::from(context.deadline().is_some()))));
-        let far = serve(Limits::default(), far);
-        let (give, loops) = mpsc::channel();
-        let (begin, begun) = mpsc::channel();
-        let far_at = far.via("#s");
-        let served = Served::with(Limits::default(), "", move |event_loop, server, _| {
-            let client = Client::in_loop(event_loop);
-            let far = EchoCaller::new(&client, &far_at).unwrap();
-            give.send((event_loop.poster(), far.clone())).unwrap();
-            let service = crate::stage::Scripted::new(move |_, request| {
-                begin.send(()).unwrap();
-                while RUN.with_borrow(Vec::is_empty) {
-                    assert_eq!(far.say(request)?.number, 1, "the service has a deadline");
-                }
-                Ok(words(RUN.take()[0].0))
-            });
-            server.register_as("s", crate::echo::EchoDispatcher::new(service)).unwrap();
+    // It answers with 1 if the call has a deadline.
+    let far = Threaded::new(|context, _| Ok(words(u64::from(context.deadline().is_some()))));
+    let far = serve(Limits::default(), far);
+    let (give, loops) = mpsc::channel();
+    let (begin, begun) = mpsc::channel();
+    let far_at = far.via("#s");
+    let served = Served::with(Limits::default(), "", move |event_loop, server, _| {
+        let client = Client::in_loop(event_loop);
+        let far = EchoCaller::new(&client, &far_at).unwrap();
+        give.send((event_loop.poster(), far.clone())).unwrap();
+        let service = crate::stage::Scripted::new(move |_, request| {
+            begin.send(()).unwrap();
+            while RUN.with_borrow(Vec::is_empty) {
+                assert_eq!(far.say(request)?.number, 1, "the service has a deadline");
+            }
+            Ok(words(RUN.take()[0].0))
         });
-        let (poster, far) = loops.recv().unwrap();
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let options = CallOptions::new().deadline(crate::stage::PATIENCE);
-        let call = start(&echo, &words(1), &options);
-        // Else the service might run inside the wait of the closure, which it waits for.
-        begun.recv().unwrap();
-        let post = move |_: &EventLoop| {
-            let seen = far.say(&words(1)).unwrap().number;
-            RUN.with_borrow_mut(|run| run.push((seen, 0)));
-        };
-        poster.post(post).unwrap();
-        assert_eq!(call.wait().unwrap().number, 0, "the closure has none");
+        server.register_as("s", crate::echo::EchoDispatcher::new(service)).unwrap();
     });
+    let (poster, far) = loops.recv().unwrap();
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let options = CallOptions::new().deadline(crate::stage::PATIENCE);
+    let call = start(&echo, &words(1), &options);
+    // Else the service might run inside the wait of the closure, which it waits for.
+    begun.recv().unwrap();
+    let post = move |_: &EventLoop| {
+        let seen = far.say(&words(1)).unwrap().number;
+        RUN.with_borrow_mut(|run| run.push((seen, 0)));
+    };
+    poster.post(post).unwrap();
+    assert_eq!(call.wait().unwrap().number, 0, "the closure has none");
 }
 
 /// Closures that wait run others inside their waits, to a bounded depth only.

@@ -6,7 +6,7 @@ use nearcall::{CallOptions, Client, Code, EventLoop};
 use nearcall_os::clock;
 
 use super::served::{Kind, PANIC, Plan, Served, StreamsCaller, item, own_addresses};
-use crate::stage::in_time;
+use crate::stage::{in_time, timed};
 
 /// With a client that blocks and with one in a loop, and each kind of service.
 fn from_elsewhere(case: impl Fn(Kind, &Served, &StreamsCaller)) {
@@ -130,24 +130,22 @@ fn a_deadline_ends_the_whole_stream() {
 }
 
 /// A service that sends without pause does not hold its caller beyond the deadline.
-#[test]
+#[timed]
 fn what_has_come_is_not_read_after_the_deadline() {
-    in_time(|| {
-        from_elsewhere(|kind, served, streams| {
-            // Connected, so that all of the time is the call's.
-            streams.say(&item(1, 1)).unwrap();
-            let end = clock::now() + Duration::from_millis(200);
-            let options = CallOptions::new().deadline_at(end);
-            let plan = Plan { items: 1000, bytes: 100, code: 0 };
-            let mut replies = streams.with(options).count(&plan).unwrap();
-            served.settled();
-            while clock::now() <= end {
-                clock::pause(Duration::from_millis(1));
-            }
-            let status = replies.recv().unwrap_err();
-            assert_eq!(status.code(), Code::DeadlineExceeded, "{kind:?}");
-        })
-    });
+    from_elsewhere(|kind, served, streams| {
+        // Connected, so that all of the time is the call's.
+        streams.say(&item(1, 1)).unwrap();
+        let end = clock::now() + Duration::from_millis(200);
+        let options = CallOptions::new().deadline_at(end);
+        let plan = Plan { items: 1000, bytes: 100, code: 0 };
+        let mut replies = streams.with(options).count(&plan).unwrap();
+        served.settled();
+        while clock::now() <= end {
+            clock::pause(Duration::from_millis(1));
+        }
+        let status = replies.recv().unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{kind:?}");
+    })
 }
 
 #[test]
@@ -167,30 +165,28 @@ fn a_deadline_ends_a_sender_that_waits() {
     });
 }
 
-#[test]
+#[timed]
 fn both_ends_learn_that_a_server_has_gone() {
-    in_time(|| {
-        for kind in Kind::ALL {
-            let served = Served::start(kind);
-            let streams = served.caller(&Client::new(), "");
-            let plan = Plan { items: 1 << 40, bytes: 1000, code: 0 };
-            let mut replies = streams.count(&plan).unwrap();
-            assert!(replies.recv().unwrap().is_some());
-            served.settled();
-            if kind == Kind::Loop {
-                // Its method runs inside the loop, which ends with the client only.
-                drop(replies);
-                continue;
-            }
-            drop(served);
-            let mut errors = 0;
-            for reply in replies.by_ref() {
-                if let Err(status) = reply {
-                    assert_eq!(status.code(), Code::Unavailable, "{kind:?}");
-                    errors += 1;
-                }
-            }
-            assert_eq!(errors, 1, "{kind:?}");
+    for kind in Kind::ALL {
+        let served = Served::start(kind);
+        let streams = served.caller(&Client::new(), "");
+        let plan = Plan { items: 1 << 40, bytes: 1000, code: 0 };
+        let mut replies = streams.count(&plan).unwrap();
+        assert!(replies.recv().unwrap().is_some());
+        served.settled();
+        if kind == Kind::Loop {
+            // Its method runs inside the loop, which ends with the client only.
+            drop(replies);
+            continue;
         }
-    });
+        drop(served);
+        let mut errors = 0;
+        for reply in replies.by_ref() {
+            if let Err(status) = reply {
+                assert_eq!(status.code(), Code::Unavailable, "{kind:?}");
+                errors += 1;
+            }
+        }
+        assert_eq!(errors, 1, "{kind:?}");
+    }
 }

@@ -13,7 +13,7 @@ use super::served::{
 };
 use crate::async_client::block_on;
 use crate::observed::{PATIENCE, wait_until};
-use crate::stage::{alone, in_time};
+use crate::stage::{alone, timed};
 use crate::support::{everything, unique_address};
 use crate::two_processes::start;
 
@@ -60,89 +60,83 @@ async fn exchange_in_tasks(client: &Client, address: &str) {
     }
 }
 
-#[test]
+#[timed]
 fn a_killed_server_ends_each_stream_once() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
-            let _alone = alone(mechanism.name());
-            for client in [Client::new(), Client::in_loop(&event_loop)] {
-                let address = unique_address();
-                let mut server = start("streams", &address);
-                Client::new().hunt(&address, PATIENCE).unwrap();
-                let at = format!("{address}?via={mechanism}");
-                let streams = StreamsCaller::new(&client, &at).unwrap();
-                let mut replies = streams.count(&ENDLESS).unwrap();
-                let (mut requests, mut echoes) = streams.exchange().unwrap();
-                requests.send(&item(1, 10)).unwrap();
-                assert_eq!(echoes.recv().unwrap(), Some(item(1, 10)), "{mechanism}");
-                let mut upload = streams.sum().unwrap();
-                upload.send(&item(1, 10)).unwrap();
-                for number in 0..100 {
-                    assert_eq!(replies.recv().unwrap().unwrap().number, number, "{mechanism}");
-                }
-                server.kill().unwrap();
-                let errors: Vec<_> = replies.by_ref().filter_map(Result::err).collect();
-                assert_eq!(errors.len(), 1, "{mechanism}");
-                assert_eq!(errors[0].code(), Code::Unavailable, "{mechanism}");
-                assert_eq!(replies.recv().unwrap(), None, "{mechanism}");
-                assert_eq!(echoes.recv().unwrap_err().code(), Code::Unavailable, "{mechanism}");
-                assert_eq!(echoes.recv().unwrap(), None, "{mechanism}");
-                let status = requests.send(&item(2, 10)).unwrap_err();
-                assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
-                assert_eq!(upload.finish().unwrap_err().code(), Code::Unavailable, "{mechanism}");
-            }
-        }
-    });
-}
-
-#[test]
-fn a_killed_server_ends_the_streams_of_tasks_once() {
-    in_time(|| {
-        let can = |it: &Mechanism| it.capabilities().pollable && *it != Mechanism::ShmSignal;
-        for mechanism in Mechanism::all().filter(|it| it.supported().is_ok()).filter(can) {
-            let _alone = alone(mechanism.name());
+    let event_loop = EventLoop::new().unwrap();
+    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+        let _alone = alone(mechanism.name());
+        for client in [Client::new(), Client::in_loop(&event_loop)] {
             let address = unique_address();
             let mut server = start("streams", &address);
-            let client = Client::new();
-            client.hunt(&address, PATIENCE).unwrap();
+            Client::new().hunt(&address, PATIENCE).unwrap();
             let at = format!("{address}?via={mechanism}");
-            let streams = StreamsAsyncCaller::new(&client, &at).unwrap();
-            block_on(async {
-                let mut replies = streams.count(&ENDLESS).await.unwrap();
-                let (mut requests, echoes) = streams.exchange().await.unwrap();
-                requests.send(&item(1, 10)).await.unwrap();
-                let mut upload = streams.sum().await.unwrap();
-                upload.send(&item(1, 10)).await.unwrap();
-                for _ in 0..100 {
-                    assert!(replies.next().await.unwrap().is_ok(), "{mechanism}");
-                }
-                server.kill().unwrap();
-                assert_eq!(errors(replies).await, [Code::Unavailable], "{mechanism}");
-                assert_eq!(errors(echoes).await, [Code::Unavailable], "{mechanism}");
-                let status = requests.send(&item(2, 10)).await.unwrap_err();
-                assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
-                let status = upload.finish().await.unwrap_err();
-                assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
-            });
+            let streams = StreamsCaller::new(&client, &at).unwrap();
+            let mut replies = streams.count(&ENDLESS).unwrap();
+            let (mut requests, mut echoes) = streams.exchange().unwrap();
+            requests.send(&item(1, 10)).unwrap();
+            assert_eq!(echoes.recv().unwrap(), Some(item(1, 10)), "{mechanism}");
+            let mut upload = streams.sum().unwrap();
+            upload.send(&item(1, 10)).unwrap();
+            for number in 0..100 {
+                assert_eq!(replies.recv().unwrap().unwrap().number, number, "{mechanism}");
+            }
+            server.kill().unwrap();
+            let errors: Vec<_> = replies.by_ref().filter_map(Result::err).collect();
+            assert_eq!(errors.len(), 1, "{mechanism}");
+            assert_eq!(errors[0].code(), Code::Unavailable, "{mechanism}");
+            assert_eq!(replies.recv().unwrap(), None, "{mechanism}");
+            assert_eq!(echoes.recv().unwrap_err().code(), Code::Unavailable, "{mechanism}");
+            assert_eq!(echoes.recv().unwrap(), None, "{mechanism}");
+            let status = requests.send(&item(2, 10)).unwrap_err();
+            assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
+            assert_eq!(upload.finish().unwrap_err().code(), Code::Unavailable, "{mechanism}");
         }
-    });
+    }
 }
 
-#[test]
+#[timed]
+fn a_killed_server_ends_the_streams_of_tasks_once() {
+    let can = |it: &Mechanism| it.capabilities().pollable && *it != Mechanism::ShmSignal;
+    for mechanism in Mechanism::all().filter(|it| it.supported().is_ok()).filter(can) {
+        let _alone = alone(mechanism.name());
+        let address = unique_address();
+        let mut server = start("streams", &address);
+        let client = Client::new();
+        client.hunt(&address, PATIENCE).unwrap();
+        let at = format!("{address}?via={mechanism}");
+        let streams = StreamsAsyncCaller::new(&client, &at).unwrap();
+        block_on(async {
+            let mut replies = streams.count(&ENDLESS).await.unwrap();
+            let (mut requests, echoes) = streams.exchange().await.unwrap();
+            requests.send(&item(1, 10)).await.unwrap();
+            let mut upload = streams.sum().await.unwrap();
+            upload.send(&item(1, 10)).await.unwrap();
+            for _ in 0..100 {
+                assert!(replies.next().await.unwrap().is_ok(), "{mechanism}");
+            }
+            server.kill().unwrap();
+            assert_eq!(errors(replies).await, [Code::Unavailable], "{mechanism}");
+            assert_eq!(errors(echoes).await, [Code::Unavailable], "{mechanism}");
+            let status = requests.send(&item(2, 10)).await.unwrap_err();
+            assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
+            let status = upload.finish().await.unwrap_err();
+            assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
+        });
+    }
+}
+
+#[timed]
 fn a_killed_client_ends_its_stream_and_no_other() {
-    in_time(|| {
-        // A client that does not read gets almost as many as its window of 4 MiB holds.
-        for (part, sent_min) in
-            [("streams-client", 100), ("streams-tasks", 100), ("streams-unread", 4000)]
-        {
-            for kind in Kind::ALL {
-                for way in ["", "?via=unix-stream"] {
-                    kill_client(part, kind, way, sent_min);
-                }
+    // A client that does not read gets almost as many as its window of 4 MiB holds.
+    for (part, sent_min) in
+        [("streams-client", 100), ("streams-tasks", 100), ("streams-unread", 4000)]
+    {
+        for kind in Kind::ALL {
+            for way in ["", "?via=unix-stream"] {
+                kill_client(part, kind, way, sent_min);
             }
         }
-    });
+    }
 }
 
 /// Kills a client once the service has sent it so many items.
@@ -169,20 +163,18 @@ async fn errors(replies: AsyncReplyStream<Item>) -> Vec<Code> {
 }
 
 /// A server that is killed while its sender waits for credit.
-#[test]
+#[timed]
 fn a_killed_server_ends_a_stream_that_was_not_read() {
-    in_time(|| {
-        let address = unique_address();
-        let mut server = start("streams", &address);
-        let client = Client::new();
-        client.hunt(&address, PATIENCE).unwrap();
-        let streams = StreamsCaller::new(&client, &address).unwrap();
-        let replies = streams.count(&ENDLESS).unwrap();
-        for _ in 0..100 {
-            assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
-        }
-        server.kill().unwrap();
-        let ends: Vec<_> = replies.filter_map(Result::err).map(|status| status.code()).collect();
-        assert_eq!(ends, [Code::Unavailable]);
-    });
+    let address = unique_address();
+    let mut server = start("streams", &address);
+    let client = Client::new();
+    client.hunt(&address, PATIENCE).unwrap();
+    let streams = StreamsCaller::new(&client, &address).unwrap();
+    let replies = streams.count(&ENDLESS).unwrap();
+    for _ in 0..100 {
+        assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
+    }
+    server.kill().unwrap();
+    let ends: Vec<_> = replies.filter_map(Result::err).map(|status| status.code()).collect();
+    assert_eq!(ends, [Code::Unavailable]);
 }

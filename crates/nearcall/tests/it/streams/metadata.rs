@@ -7,7 +7,7 @@ use nearcall::{Client, Code, EventLoop, Status};
 
 use super::served::{Kind, Plan, Served, StreamsAsyncCaller, StreamsCaller, item, own_addresses};
 use crate::async_client::block_on;
-use crate::stage::in_time;
+use crate::stage::timed;
 
 #[track_caller]
 fn check(metadata: &ReplyMetadata, method: &str) {
@@ -58,25 +58,23 @@ fn call(streams: &StreamsCaller) {
     check(&replies.metadata(), "exchange");
 }
 
-#[test]
+#[timed]
 fn metadata_travel_with_the_ends_of_streams() {
-    in_time(|| {
-        let event_loop = EventLoop::new().unwrap();
-        for kind in Kind::ALL {
-            let served = Served::start(kind);
-            for client in [Client::new(), Client::in_loop(&event_loop)] {
-                for via in ["", "?via=pipe"] {
-                    call(&served.caller(&client, via));
-                }
+    let event_loop = EventLoop::new().unwrap();
+    for kind in Kind::ALL {
+        let served = Served::start(kind);
+        for client in [Client::new(), Client::in_loop(&event_loop)] {
+            for via in ["", "?via=pipe"] {
+                call(&served.caller(&client, via));
             }
         }
-        for kind in Kind::BESIDE_THE_LOOP {
-            for address in own_addresses() {
-                let served = Served::own(kind, &address);
-                call(&served.caller(&served.own_client(), ""));
-            }
+    }
+    for kind in Kind::BESIDE_THE_LOOP {
+        for address in own_addresses() {
+            let served = Served::own(kind, &address);
+            call(&served.caller(&served.own_client(), ""));
         }
-    });
+    }
 }
 
 async fn call_as_task(streams: &StreamsAsyncCaller) {
@@ -109,13 +107,11 @@ async fn call_as_task(streams: &StreamsAsyncCaller) {
     check(&replies.metadata(), "exchange");
 }
 
-#[test]
+#[timed]
 fn metadata_travel_with_the_ends_of_streams_to_tasks() {
-    in_time(|| {
-        for kind in Kind::ALL {
-            let served = Served::start(kind);
-            let streams = StreamsAsyncCaller::new(&Client::new(), &served.address).unwrap();
-            block_on(call_as_task(&streams));
-        }
-    });
+    for kind in Kind::ALL {
+        let served = Served::start(kind);
+        let streams = StreamsAsyncCaller::new(&Client::new(), &served.address).unwrap();
+        block_on(call_as_task(&streams));
+    }
 }

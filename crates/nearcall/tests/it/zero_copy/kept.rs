@@ -7,7 +7,7 @@ use nearcall_os::descriptor;
 
 use super::*;
 use crate::observed::{PATIENCE, wait_until};
-use crate::support::{object, unique_address};
+use crate::support::{expect_code, expect_error, object, unique_address};
 use crate::two_processes::start;
 
 /// What each end may have out.
@@ -25,8 +25,7 @@ fn a_server_that_keeps_every_slot_stops_the_lending_and_nothing_else() {
     for _ in 0..SLOTS {
         put().unwrap();
     }
-    let refused = put().unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted);
+    let refused = expect_code(put(), Code::ResourceExhausted);
     for words in ["64 slots are kept", "drops or detaches", "not loaned"] {
         assert!(refused.message().contains(words), "{refused}");
     }
@@ -46,9 +45,7 @@ fn a_client_that_keeps_every_slot_is_refused_more() {
     let (_client, store) = store(&server, "?via=shm&trust=yes");
     let get = || store.get(&Span { ms: 5000 });
     let mut kept: Vec<_> = (0..SLOTS).map(|_| get().unwrap()).collect();
-    let refused = get().unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted);
-    assert!(refused.message().contains("drops or detaches"), "{refused}");
+    expect_error(get(), Code::ResourceExhausted, &["drops or detaches"]);
     assert_eq!(store.get(&Span { ms: 10 }).unwrap().data.len(), 10, "small ones are no loans");
     kept.truncate(SLOTS - 1);
     kept.push(get().unwrap());
