@@ -3,7 +3,6 @@
 //! **Invariants:** a server that a test starts ends with the test, whatever happens in it.
 
 use std::cell::{Cell, RefCell};
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -11,7 +10,7 @@ use std::thread::JoinHandle;
 use nearcall::client::ObjectRef;
 use nearcall::event_loop::Stopper;
 use nearcall::observe::Peer;
-use nearcall::service::{Interface, Method, Responder};
+use nearcall::service::{Dispatcher, Interface, Method, Responder};
 use nearcall::{Client, Code, Context, EventLoop, Limits, Server, Status};
 
 use nearcall_wire::Hello;
@@ -170,14 +169,14 @@ pub fn method(interface: &'static Interface, name: &str) -> &'static Method {
 
 /// Returns the status that a call has ended with, which must have this code.
 #[track_caller]
-pub fn expect_code<T: Debug>(outcome: Result<T, Status>, code: Code) -> Status {
+pub fn expect_code<T>(outcome: Result<T, Status>, code: Code) -> Status {
     expect_error(outcome, code, &[])
 }
 
 /// Works like [`expect_code`] with texts that the message must have.
 #[track_caller]
-pub fn expect_error<T: Debug>(outcome: Result<T, Status>, code: Code, texts: &[&str]) -> Status {
-    let status = outcome.expect_err("the call must fail");
+pub fn expect_error<T>(outcome: Result<T, Status>, code: Code, texts: &[&str]) -> Status {
+    let Err(status) = outcome else { panic!("the call must fail by {code}") };
     assert_eq!(status.code(), code, "{status}");
     for text in texts {
         assert!(status.message().contains(text), "no `{text}` in {status}");
@@ -199,6 +198,24 @@ pub fn everything(address: &str) -> String {
     }
     let mark = if address.contains('?') { '&' } else { '?' };
     format!("{address}{mark}allow=all")
+}
+
+/// Returns a loop of this thread, a server of this object in it, and where that listens.
+pub fn serve_here(at: &str, object: impl Dispatcher) -> (EventLoop, Server, String) {
+    serve_here_with(Limits::default(), at, object)
+}
+
+/// Works like [`serve_here`] with limits.
+pub fn serve_here_with(
+    limits: Limits,
+    at: &str,
+    object: impl Dispatcher,
+) -> (EventLoop, Server, String) {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::with_limits(&event_loop, limits);
+    server.register(object).unwrap();
+    let address = server.listen(&everything(at)).unwrap().to_string();
+    (event_loop, server, address)
 }
 
 /// A thread that runs a loop, and ends with this.

@@ -5,12 +5,10 @@
 //! **Not here:** peers that break the rules (`hostile_region.rs`), the storm (`killed_peer.rs`).
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
-use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::support::play::{self, Case};
-use crate::support::stage::{Run, report};
+use crate::support::prelude::*;
+use crate::support::stage::Run;
 
 mod capabilities;
 mod claims;

@@ -3,26 +3,18 @@
 //! **Not here:** ends that mean harm (`hostile_region.rs`), killed servers' traffic
 //! (`killed_peer.rs`).
 
-use std::os::fd::OwnedFd;
-use std::time::Duration;
-
-use nearcall_channel::{
-    Address, Deadline, Endpoint, HandshakeError, Listener, Mechanism, MechanismSet, Options,
-    ReceiveError, Refusal, VERSION, Version, Violation, WaitPolicy, accept_over, connect,
-    connect_over,
-};
-use nearcall_os::clock;
+use nearcall_channel::Version;
 use nearcall_os::socket::{self, Kind, UnixAddress};
 
+use crate::support::prelude::*;
 use crate::support::raw::{OFFER, REFUSAL, RawLine, good_hello, hello};
-use crate::support::{PATIENCE, patient};
 
 type Met = (Result<Endpoint, HandshakeError>, Result<Endpoint, HandshakeError>);
 
 /// Lets a server and a client meet within this process.
 fn meet(server: &Options, client: &Options, mechanism: Mechanism) -> Met {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let server = scope.spawn(move || accept_over(ours, server));
         let client = connect_over(theirs, mechanism, client);
         (server.join().unwrap(), client)
@@ -80,7 +72,7 @@ fn an_older_or_newer_minor_version_is_welcome() {
     for minor in [0, 7, u16::MAX] {
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
         let server =
-            std::thread::spawn(move || accept_over(ours, &Options::offering(MechanismSet::ALL)));
+            thread::spawn(move || accept_over(ours, &Options::offering(MechanismSet::ALL)));
         let line = RawLine { socket: theirs, mechanism: Mechanism::ShmFutex };
         let version = Version { major: VERSION.major, minor };
         line.send(&hello(version, 4096, 4096, b"shm-spin"), &[]);
@@ -94,7 +86,7 @@ fn an_older_or_newer_minor_version_is_welcome() {
 fn client_of(answer: &[u8], fds: &[OwnedFd]) -> HandshakeError {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let answer = answer.to_vec();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(move || {
             let line = RawLine { socket: ours, mechanism: Mechanism::ShmFutex };
             assert_eq!(line.receive().0[..8], *b"NEARCALL");
@@ -196,17 +188,17 @@ fn the_path_of_a_dead_server_is_taken_over_and_nothing_else() {
     assert!(matches!(taken, HandshakeError::AddressInUse(..)), "{taken:?}");
     drop(listener);
     assert!(!path.exists());
-    std::fs::write(&path, "not a socket").unwrap();
+    fs::write(&path, "not a socket").unwrap();
     assert!(Listener::bind(&address).is_err());
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a socket");
-    std::fs::remove_file(&path).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "not a socket");
+    fs::remove_file(&path).unwrap();
 }
 
 #[test]
 fn a_connection_outlives_its_listener() {
     let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
     let listener = Listener::bind(&address).unwrap();
-    let mut client = std::thread::scope(|scope| {
+    let mut client = thread::scope(|scope| {
         let options = Options::offering(MechanismSet::ALL);
         let client = scope.spawn(|| {
             connect(&address, Mechanism::ShmFutex, &Options::offering(MechanismSet::ALL))
@@ -230,12 +222,12 @@ fn a_silent_client_holds_refused_but_the_thread_that_meets_it() {
     let _silent = socket::unix_connect(name, Some(Duration::from_secs(5))).unwrap();
     let waiting = listener.accept_socket().unwrap().unwrap();
     let credentials = socket::peer_credentials(&waiting).unwrap();
-    assert_eq!(credentials.uid, nearcall_os::process::user_id());
+    assert_eq!(credentials.uid, process::user_id());
     let meeting = listener.rendezvous();
     let timeout = Duration::from_millis(300);
     let options = Options { handshake_timeout: timeout, ..Options::offering(MechanismSet::ALL) };
-    let silent = std::thread::spawn(move || meeting.open(waiting, &options).err().unwrap());
-    std::thread::scope(|scope| {
+    let silent = thread::spawn(move || meeting.open(waiting, &options).err().unwrap());
+    thread::scope(|scope| {
         scope.spawn(|| {
             connect(&address, Mechanism::ShmFutex, &Options::offering(MechanismSet::ALL)).unwrap()
         });
@@ -257,14 +249,14 @@ fn an_endpoint_outlives_the_thread_that_opened_it() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
         let server =
-            std::thread::spawn(move || accept_over(ours, &Options::offering(MechanismSet::ALL)));
-        let client = std::thread::spawn(move || {
+            thread::spawn(move || accept_over(ours, &Options::offering(MechanismSet::ALL)));
+        let client = thread::spawn(move || {
             connect_over(theirs, mechanism, &Options::offering(MechanismSet::ALL))
         });
         // Both threads have ended.
         let (mut server, mut client) =
             (server.join().unwrap().unwrap(), client.join().unwrap().unwrap());
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..10 {
                     let mut message = [0; 8];

@@ -5,13 +5,10 @@
 //! **Invariants:** the server refuses with the right error and within its time, serves the next
 //! client as if nothing had been, and holds nothing of the hostile one.
 
-use std::time::Duration;
-
-use nearcall_channel::{Mechanism, WaitPolicy};
-
 use crate::support::live_seconds;
 use crate::support::play::{self, Case};
-use crate::support::stage::{Run, report};
+use crate::support::prelude::*;
+use crate::support::stage::Run;
 
 mod attack;
 mod lanes;

@@ -4,21 +4,13 @@
 //! that nothing ends would end by its partner's leaving, as a failure.
 //! **Not here:** mechanisms that can be waited on (`conformance/readiness.rs`).
 
-use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
-use nearcall_channel::{
-    Deadline, Endpoint, Interrupt, Mechanism, MechanismSet, Options, ReceiveError, SendError,
-    WaitPolicy, accept_over, connect_over,
-};
+use nearcall_channel::Interrupt;
+use nearcall_os::eventfd;
 use nearcall_os::socket::{self, Kind};
-use nearcall_os::{clock, eventfd, process};
 
-use crate::support::bytes::{expect_pattern, pattern};
-use crate::support::{PATIENCE, patient};
+use crate::support::prelude::*;
 
 /// Sleeps of which each test sees the end.
 const ROUNDS: u64 = 1000;

@@ -5,17 +5,12 @@
 //! **Invariants:** the survivor learns of it and never hangs, and afterwards nothing is left.
 //! **Not here:** deaths at chosen moments (`conformance/killed.rs`).
 
-use std::os::fd::OwnedFd;
 use std::sync::{Mutex, Once, PoisonError, mpsc};
-use std::time::Duration;
-
-use nearcall_channel::{Deadline, Endpoint, Mechanism, Options, ReceiveError, SendError};
-use nearcall_os::{clock, process};
 
 use crate::support::diagnosis::describe;
-use crate::support::play::{self, Case, Play, note};
-use crate::support::stage::{Run, report};
-use crate::support::{DEATH_NOTICED, PATIENCE};
+use crate::support::play::{self, Case};
+use crate::support::prelude::*;
+use crate::support::stage::Run;
 
 const KILLS: &str = "NEARCALL_KILLS";
 /// Enough for a daily run to see that a mechanism survives at all.
@@ -111,7 +106,7 @@ fn storm(play: &mut Play) {
 fn survive(play: &Play, endpoint: &mut Endpoint, after: Duration) -> u64 {
     let (survived, survival) = mpsc::channel();
     let (victim, seed) = (play.victim(), play.seed);
-    let killer = std::thread::spawn(move || kill(&victim, after, &survival, seed));
+    let killer = thread::spawn(move || kill(&victim, after, &survival, seed));
     talk(endpoint, play.seed, true);
     let noticed_ns = clock::monotonic_ns();
     survived.send(()).unwrap();

@@ -1,14 +1,14 @@
 //! The file of a listener's socket: who gets it, who may connect, and who removes it.
 
-use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Barrier;
-use std::time::Duration;
 
-use nearcall_channel::{Address, Deadline, HandshakeError, Listener, SocketAccess};
+use nearcall_channel::SocketAccess;
 use nearcall_os::fork;
 use nearcall_os::socket::{self, UnixAddress};
+
+use crate::support::prelude::*;
 
 /// A directory of its own, gone with this.
 struct Place(PathBuf);
@@ -77,7 +77,7 @@ fn of_listeners_that_take_over_a_stale_socket_in_the_same_instant_one_gets_it() 
                 Err(error) => panic!("round {round}: {error}"),
             }
         };
-        let listeners: i32 = std::thread::scope(|scope| {
+        let listeners: i32 = thread::scope(|scope| {
             let threads: Vec<_> = (0..SERVERS).map(|_| scope.spawn(compete)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
@@ -87,11 +87,11 @@ fn of_listeners_that_take_over_a_stale_socket_in_the_same_instant_one_gets_it() 
 }
 
 trait Connect {
-    fn connect(self) -> std::os::fd::OwnedFd;
+    fn connect(self) -> OwnedFd;
 }
 
 impl Connect for UnixAddress<'_> {
-    fn connect(self) -> std::os::fd::OwnedFd {
+    fn connect(self) -> OwnedFd {
         socket::unix_connect(self, Some(Duration::from_secs(20))).unwrap()
     }
 }

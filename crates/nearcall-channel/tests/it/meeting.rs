@@ -3,22 +3,18 @@
 //! **Not here:** the connection that invites (`nearcall`), other namespaces and crowds of other
 //! users (its `tests/faults`).
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use nearcall_channel::account::{Accounts, Resource};
-use nearcall_channel::{
-    CannotSwitch, Endpoint, Handshake, HandshakeError, Invitation, Invited, Mechanism,
-    MeetingClient, Options, Peer, Violation,
-};
+use nearcall_channel::{CannotSwitch, Handshake, Invitation, Invited, MeetingClient, Peer};
 use nearcall_os::capacity::Capacity;
 use nearcall_os::descriptor::{try_send_as_self, try_send_with_fds};
-use nearcall_os::process;
 use nearcall_os::random;
 use nearcall_os::socket::{
     Kind, UnixAddress, bind_datagrams, connect_datagrams, unix_datagrams, unix_pair,
 };
 
-use crate::support::patient;
+use crate::support::prelude::*;
 
 /// Accounts by which each user may hold so many descriptors.
 fn accounts(descriptors: u64) -> Accounts {
@@ -162,7 +158,7 @@ fn a_crowd_at_the_meeting_is_refused_by_the_kernel_and_keeps_no_client_out() {
 #[test]
 fn what_is_no_line_of_the_client_itself_ends_the_handshake() {
     let (stream, _other) = unix_pair(Kind::Stream).unwrap();
-    let file = std::fs::File::open("/proc/self/status").unwrap();
+    let file = fs::File::open("/proc/self/status").unwrap();
     let (line, _end) = unix_pair(Kind::Seqpacket).unwrap();
     let line = line.as_fd();
     let cases: [(&str, &[u8], &[BorrowedFd<'_>]); 6] = [

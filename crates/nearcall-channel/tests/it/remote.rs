@@ -4,23 +4,15 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
+use nearcall_channel::Peer;
 use nearcall_channel::account::{Accounts, Resource};
 use nearcall_channel::limits::{BUFFER_BYTES_DEFAULT, CONNECTION_BYTES};
-use nearcall_channel::{
-    Address, Deadline, Endpoint, HandshakeError, Listener, Mechanism, Options, Peer, ReceiveError,
-    Refusal, SendError, Violation, WaitPolicy, connect,
-};
 use nearcall_os::capacity::Capacity;
 use nearcall_os::poll::{Interest, poll_one};
-use nearcall_os::{clock, eventfd, process, socket};
+use nearcall_os::{eventfd, socket};
 
-use crate::support::bytes::{expect_pattern, pattern};
-use crate::support::{DEATH_NOTICED, PATIENCE, patient};
+use crate::support::prelude::*;
 
 /// The time of an end that is to be given up.
 const SHORT: Duration = Duration::from_millis(100);

@@ -1,19 +1,9 @@
 //! `shm` between ends that wait in different ways: each is woken in the way that it asked for.
 
-use std::process::Command;
-use std::thread;
-use std::time::Duration;
-
-use nearcall_channel::{
-    Deadline, Endpoint, Interest, Mechanism, MechanismSet, Options, ReceiveError, SendError,
-    WaitPolicy, accept_over, connect_over,
-};
+use nearcall_os::poll;
 use nearcall_os::socket::{self, Kind};
-use nearcall_os::{clock, poll};
 
-use crate::support::bytes::{expect_pattern, pattern};
-use crate::support::stage::report;
-use crate::support::{DEATH_NOTICED, PATIENCE, patient};
+use crate::support::prelude::*;
 
 /// How an end of these tests waits.
 #[derive(Debug, Clone, Copy)]

@@ -12,6 +12,26 @@ use std::time::Duration;
 
 use nearcall_channel::Deadline;
 
+/// What most cases need.
+pub(crate) mod prelude {
+    pub(crate) use std::os::fd::{AsFd, OwnedFd};
+    pub(crate) use std::process::Command;
+    pub(crate) use std::time::Duration;
+    pub(crate) use std::{fs, thread};
+
+    pub(crate) use nearcall_channel::{
+        Address, Deadline, Endpoint, HandshakeError, Interest, Listener, Mechanism, MechanismSet,
+        Options, ReceiveError, Refusal, SendError, VERSION, Violation, WaitPolicy, accept_over,
+        connect, connect_over,
+    };
+    pub(crate) use nearcall_os::{clock, process};
+
+    pub(crate) use super::bytes::{expect_pattern, pattern};
+    pub(crate) use super::play::{Play, note};
+    pub(crate) use super::stage::report;
+    pub(crate) use super::{DEATH_NOTICED, PATIENCE, patient};
+}
+
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(12);
 

@@ -4,17 +4,14 @@
 //! **Not here:** each pair of mechanisms (`conformance/switching.rs`), changes that fail (the test
 //! program `switching`).
 
-use std::time::Duration;
-
 use nearcall_channel::account::{Accounts, Resource};
-use nearcall_channel::{Borrowed, Endpoint, Mechanism, Options, Place, WaitPolicy};
+use nearcall_channel::{Borrowed, Place};
 use nearcall_os::capacity::Capacity;
-use nearcall_os::clock;
 
 use crate::support::leaks;
-use crate::support::patient;
-use crate::support::play::{self, Case, Play};
-use crate::support::stage::{Run, report};
+use crate::support::play::{self, Case};
+use crate::support::prelude::*;
+use crate::support::stage::Run;
 use crate::support::switcher::Switcher;
 
 const CASES: &[(&str, Case)] = &[
@@ -132,7 +129,7 @@ fn what_is_lent(play: &mut Play) {
         play.tell(0);
         play.hear();
         drop(borrowed);
-        let limit = clock::now() + crate::support::PATIENCE;
+        let limit = clock::now() + PATIENCE;
         while lender.slots_out() != (0, 0) {
             assert!(clock::now() < limit, "not given back after a change to {to}");
             clock::pause(Duration::from_millis(1));

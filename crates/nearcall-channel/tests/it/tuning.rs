@@ -1,14 +1,15 @@
 //! What is stored of a machine is what a process goes by. Each case is a process of its own, since
 //! a process reads it once.
 
+use std::env;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-use std::{env, fs};
+use std::process::Stdio;
 
 use nearcall_channel::spin::tuning::{self, Tuning};
 use nearcall_channel::wake_up_cost;
 use nearcall_os::process::Child;
+
+use crate::support::prelude::*;
 
 /// Runs `the_cost_is_the_expected_one` in a process of its own.
 #[track_caller]

@@ -1,16 +1,12 @@
 //! Containers: ends in different namespaces, kernels and filters without newer system calls, a
 //! read-only runtime directory.
 
-use nearcall::{Client, EventLoop, Server};
 use nearcall_os::ptrace::Errno;
 
-use crate::echo::{EchoCaller, Words};
 use crate::failing_syscalls::{self, Kind};
 use crate::namespaces;
 use crate::served::Served;
-use crate::support::child::{Process, report, wait_for_the_parent};
-use crate::support::server::ServerSetup;
-use crate::support::{PATIENCE, Role, timed};
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[
     ("r29-client", |address| {

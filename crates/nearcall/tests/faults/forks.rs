@@ -2,17 +2,13 @@
 //! the parent goes on.
 
 use std::pin::pin;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Server, Status};
 use nearcall_os::fork;
 
-use crate::echo::{EchoAsyncCaller, EchoCaller};
-use crate::served::expect_code;
-use crate::support::child::{Process, report};
-use crate::support::{PATIENCE, Role, ServerProcess, timed, unique_address};
+use crate::echo::EchoAsyncCaller;
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] =
     &[("forking-client", call_and_fork), ("forking-server", serve_and_fork)];
@@ -89,8 +85,8 @@ fn serve_and_fork(address: &str) {
     report(&format!("listens {second}"));
     // Clients are connected to both by now.
     let turn = || {
-        let soon = nearcall_os::clock::now() + Duration::from_millis(1);
-        event_loop.next(nearcall::Deadline::at(soon)).map(drop)
+        let soon = clock::now() + Duration::from_millis(1);
+        event_loop.next(Deadline::at(soon)).map(drop)
     };
     while server.connections().is_empty() || running.connections().is_empty() {
         turn().unwrap();
@@ -109,14 +105,14 @@ fn serve_and_fork(address: &str) {
     });
     assert_eq!(code.unwrap(), FINE);
     report("forked");
-    let mut rest = nearcall_os::clock::now() + PATIENCE;
+    let mut rest = clock::now() + PATIENCE;
     let input = std::io::stdin();
     event_loop.add_descriptor(&input, nearcall_os::poll::Interest::Readable).unwrap();
-    while let Ok(event) = event_loop.next(nearcall::Deadline::at(rest)) {
+    while let Ok(event) = event_loop.next(Deadline::at(rest)) {
         if event.is_some() {
             break;
         }
-        rest = nearcall_os::clock::now() + PATIENCE;
+        rest = clock::now() + PATIENCE;
     }
 }
 

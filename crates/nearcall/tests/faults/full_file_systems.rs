@@ -1,14 +1,11 @@
 //! No space on the device: a small `/dev/shm`, as containers have it, and a full runtime directory.
 
-use nearcall::{Client, EventLoop, Server};
 use nearcall_os::ptrace::Errno;
 
-use crate::echo::{EchoCaller, Words};
 use crate::failing_syscalls::{Kind, Target, run_with};
 use crate::namespaces;
 use crate::served::Served;
-use crate::support::child::report;
-use crate::support::{Role, timed};
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[("r17", |_| without_space())];
 

@@ -3,24 +3,18 @@
 //! too many, or that are not read.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Mechanism};
 use nearcall_os::descriptor::{duplicate, try_send_with_fds};
+use nearcall_os::pipe;
 use nearcall_os::socket::{self, Kind};
-use nearcall_os::{clock, pipe};
 
-use crate::echo::{EchoCaller, Words};
-use crate::support::child::{Process, command, report, wait_for_the_parent};
+use crate::support::hello;
 use crate::support::hostile::{Answer, answer, raw_line};
 use crate::support::leaks::anonymous_bytes;
+use crate::support::prelude::*;
 use crate::support::raw::{
     ACCEPT, FRAMES, OFFER, READY, REFUSAL, RING_BYTES, RawLine, good_hello, good_region,
 };
-use crate::support::server::ServerSetup;
-use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, hello, timed, wait_until};
 
 pub(crate) const ROLES: &[Role] = &[("r15-bomb", queue_descriptors)];
 

@@ -5,19 +5,13 @@
 //! only a person, or a supervisor that asks the server now and then, ends the process. R18: a loop
 //! whose looks at the kernel fail for a while.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::io::BufReader;
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, Context, Limits, Status};
-
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Words};
-use crate::support::server::{ServerSetup, serve};
-use crate::support::{
-    GoodClient, PATIENCE, Role, ServerProcess, Service, User, skip, timed, wait_until,
-};
+use crate::echo::{Echo, EchoDispatcher};
+use crate::support::Service;
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[("misbehaving", misbehave)];
 

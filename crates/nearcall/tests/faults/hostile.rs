@@ -16,22 +16,16 @@
 
 mod attacks;
 
-use std::os::unix::process::CommandExt;
 use std::panic::catch_unwind;
-use std::sync::Arc;
-use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Context, Deadline, Limits, Mechanism, Status};
-use nearcall_os::clock;
-
-use crate::echo::{EchoCaller, Parcel, Receipt, Span, Store, StoreDispatcher};
+use crate::echo::{Parcel, Receipt, Span, Store, StoreDispatcher};
 use crate::service::Service as StressService;
 use crate::stress::{StressAsyncDispatcher, StressDispatcher};
-use crate::support::child::{Process, command};
 use crate::support::good::{GoodClient, Latencies};
 use crate::support::leaks::{LeakOracle, anonymous_bytes};
-use crate::support::server::{ServerProcess, ServerSetup, serve};
-use crate::support::{Holdings, PATIENCE, Role, User, number, wait_until, within};
+use crate::support::prelude::*;
+use crate::support::server::ServerProcess;
+use crate::support::{Holdings, number};
 
 pub(crate) const ROLES: &[Role] = &[("hostile-server", serve_all), ("harmless", call_in_shares)];
 pub(crate) use self::attacks::ROLES as ATTACKS;
@@ -199,7 +193,7 @@ fn call_in_shares(work: &str) {
     let client = Client::new();
     let echo = EchoCaller::new(&client, address).unwrap();
     echo.nothing(&()).unwrap();
-    crate::support::child::report("begun");
+    report("begun");
     loop {
         let end = Deadline::after(busy);
         while !end.has_passed() {

@@ -2,22 +2,18 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
 use nearcall::server::ListenOptions;
-use nearcall::{Client, Limits};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::namespaces;
+use crate::support::prelude::*;
 use nearcall_testkit::directory::Directory;
 
 use crate::served::{LoopThread, Served};
-use crate::support::child::{Process, command, report};
-use crate::support::{PATIENCE, Role, User, skip, timed, unique_address};
 
 pub(crate) const ROLES: &[Role] = &[("hunter", hunt)];
 

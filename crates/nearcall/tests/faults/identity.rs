@@ -1,24 +1,16 @@
 //! Who a client is, and what a server and a client make of it: two users, a passed socket, and user
 //! namespaces.
 
-use std::io::BufRead;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
 use nearcall::server::ListenOptions;
-use nearcall::{CallOptions, Client, Code, Limits, Mechanism, Server, Status};
 use nearcall_channel::{Address as Place, HandshakeError, Options, Refusal, connect_over};
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::kill_pidfd;
 use nearcall_os::socket::{self, UnixAddress};
 
-use crate::echo::EchoCaller;
-use crate::served::{expect_code, expect_error};
-use crate::support::child::{Process, command, report};
-use crate::support::server::{ServerSetup, serve_with};
-use crate::support::{PATIENCE, Role, ServerProcess, User, skip, timed, unique_address};
+use crate::support::prelude::*;
+use crate::support::server::serve_with;
 
 pub(crate) const ROLES: &[Role] = &[
     ("root-only", |address| serve_for(address, &ListenOptions::new().users([0]))),

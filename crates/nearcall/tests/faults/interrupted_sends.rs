@@ -3,12 +3,10 @@
 //! **Not here:** mechanisms with locks in shared memory, which a server offers only if it names
 //! them.
 
-use nearcall::Mechanism;
 use nearcall_channel::Deadline;
 
-use crate::support::child::{Process, report, wait_for_the_parent};
 use crate::support::hostile::greeted;
-use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, timed};
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[("r19", claim_and_wait)];
 

@@ -3,17 +3,12 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
-use std::time::Duration;
 
-use nearcall::Client;
-use nearcall_os::{clock, process};
+use nearcall_os::process;
 
-use crate::echo::{EchoCaller, Words};
-use crate::support::child::{Process, command, report, wait_for_the_parent};
 use crate::support::leaks::LeakOracle;
+use crate::support::prelude::*;
 use crate::support::stepping::{Steps, Unit, random, sample};
-use crate::support::{GoodClient, Role, ServerProcess, User, within};
 
 pub(crate) const ROLES: &[Role] = &[("r08-client", run_phase)];
 

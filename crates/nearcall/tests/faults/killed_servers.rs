@@ -1,18 +1,9 @@
 //! R09: a server is killed at every step of serving; its client gets `UNAVAILABLE` once for each
 //! call, repeats none at the next server, and holds nothing of the dead one.
 
-use std::io::BufRead;
-use std::time::Duration;
-
-use nearcall::{Client, Code, Status};
-use nearcall_os::clock;
-
-use crate::echo::{EchoCaller, Words};
-use crate::support::child::{Process, report};
 use crate::support::leaks::LeakOracle;
-use crate::support::server::ServerSetup;
+use crate::support::prelude::*;
 use crate::support::stepping::{Steps, Unit, random, sample};
-use crate::support::{Role, ServerProcess, unique_address, within};
 
 pub(crate) const ROLES: &[Role] = &[("r09-client", call_when_told)];
 

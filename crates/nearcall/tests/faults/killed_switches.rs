@@ -8,21 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::BufRead;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::time::Instant;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism, Status};
-use nearcall_os::clock;
-
-use crate::echo::{EchoCaller, Words};
-use crate::support::child::{Process, report};
 use crate::support::leaks::{Holdings, LeakOracle, entries};
-use crate::support::server::{ServerSetup, serve};
+use crate::support::number;
+use crate::support::prelude::*;
 use crate::support::stepping::{Steps, Unit, random};
-use crate::support::{
-    GoodClient, PATIENCE, Role, ServerProcess, User, number, unique_address, wait_until, within,
-};
 
 pub(crate) const ROLES: &[Role] =
     &[("switching-server", serve_switches), ("switching-client", switch_when_told)];

@@ -6,22 +6,18 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::thread;
 
 use nearcall::control::{HealthRequest, MeetRequest, ServerCaller};
 use nearcall::server::{ListenOptions, RunningServer};
-use nearcall::{CallOptions, Client, Code, Limits, Mechanism, Server};
-use nearcall_os::clock;
 use nearcall_os::socket::{
     UnixAddress, connect_datagrams, try_send, unix_datagrams, unix_try_connect,
 };
 
 use crate::namespaces;
-use crate::support::child::{Process, command, report, wait_for_the_parent};
-use crate::support::server::{ServerSetup, serve_with};
-use crate::support::{PATIENCE, Role, User, skip, timed, wait_until, within};
+use crate::support::prelude::*;
+use crate::support::server::serve_with;
 
 pub(crate) const ROLES: &[Role] = &[
     ("moving-server", |address| serve_with(address, &ListenOptions::new(), moving(), |_, _| {})),

@@ -7,12 +7,9 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
-use std::io::BufRead;
-use std::os::unix::process::CommandExt;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use nearcall::prost::encoding::encode_varint;
 use nearcall::service::{
@@ -20,21 +17,14 @@ use nearcall::service::{
     Responder, TaskRunner, WhenFull,
 };
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
-use nearcall::{
-    CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Mechanism, Server, Status,
-};
 use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
-use nearcall_os::clock;
 use nearcall_wire::{CallId, Frame, HEADER_BYTES, Kind as FrameKind, Payload, Shape};
 
-use crate::echo::{EchoCaller, Words};
 use crate::raw_frames::call;
 use crate::served::{hello, object};
 use crate::shares::status_kib;
 use crate::sizes::{Lists, SizesCaller, Wide};
-use crate::support::child::{Process, command, report};
-use crate::support::server::{ServerSetup, serve};
-use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, skip, wait_until, within};
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[
     ("holding-server", |address| serve(address, Limits::default(), register_all)),

@@ -2,27 +2,24 @@
 //! what callers of another user may ask a server for.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::time::Duration;
 
 use nearcall::control::{
     ConnectionsRequest, DescribeReply, DescribeRequest, ServerCaller, StopRequest,
 };
 use nearcall::observe::{NameEntry, NameProblem};
 use nearcall::server::Health;
-use nearcall::{Client, Limits, Server, Status};
 use nearcall_channel::Listener;
 use nearcall_os::process;
 use nearcall_os::socket::{UnixAddress, unix_listen};
 
 use crate::echo::EchoDispatcher;
+use crate::support::prelude::*;
 use nearcall_testkit::directory::Directory;
 
 use crate::runtime_directory::outcome_in;
 use crate::served::LoopThread;
-use crate::support::child::{Process, command, report};
-use crate::support::{PATIENCE, Role, Service, User, skip, timed, unique_address};
+use crate::support::Service;
 
 pub(crate) const ROLES: &[Role] = &[
     ("lister", list),

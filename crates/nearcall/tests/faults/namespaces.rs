@@ -2,10 +2,7 @@
 //!
 //! **Invariants:** they die with the test.
 
-use std::process::Command;
-
-use crate::support::child::{Process, command};
-use crate::support::skip;
+use crate::support::prelude::*;
 
 /// Starts a process with a role in new namespaces, once `setup` has run there in a shell. `None`,
 /// and a line that says why: this machine does not allow it.

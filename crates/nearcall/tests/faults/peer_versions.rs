@@ -4,17 +4,14 @@
 //! **Not here:** the bytes of frames (`nearcall-wire/tests/it/frames.rs`), unknown kinds of packets
 //! (`nearcall-channel/tests/it/handshake.rs`).
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::thread::{self, JoinHandle};
 
-use nearcall::{Client, Code, Status};
 use nearcall_os::Deadline;
 use nearcall_os::descriptor::{Received, receive_with_fds, send_with_fds};
 use nearcall_os::poll::{PollFd, PollFlags, poll};
 use nearcall_os::socket::{self, UnixAddress, unix_connect, unix_listen};
 
-use crate::echo::{EchoCaller, Words};
-use crate::support::{PATIENCE, ServerProcess, timed, unique_address};
+use crate::support::prelude::*;
 
 /// The greeting of a client of this version for `unix-stream` with the usual limits, as released.
 const HELLO: &[u8] = b"NEARCALL\x01\x01\0\0\0\0\0\x40\0\0\0\x04\0unix-stream";

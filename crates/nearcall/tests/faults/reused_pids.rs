@@ -1,12 +1,7 @@
 //! The number of a process is used again: who lives is known by sockets and pidfds, not by numbers.
 
-use nearcall::{Client, Code};
-
-use crate::echo::EchoCaller;
 use crate::namespaces;
-use crate::support::child::{Process, report, wait_for_the_parent};
-use crate::support::server::ServerSetup;
-use crate::support::{Role, ServerProcess, timed};
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[
     ("r22", |_| reuse_numbers()),

@@ -3,23 +3,16 @@
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nearcall::server::ListenOptions;
-use nearcall::{CallOptions, Client, EventLoop, Server};
 use nearcall_os::lock_file::LockFile;
 use nearcall_os::socket::{UnixAddress, accept, unix_bind, unix_connect, unix_listen};
 use nearcall_testkit::directory::Directory;
 
-use crate::echo::EchoCaller;
-use crate::support::child::{Process, command, report};
-use crate::support::server::ServerSetup;
-use crate::support::{PATIENCE, Role, ServerProcess, User, skip, timed, wait_until};
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[
     ("listener", try_to_listen),
@@ -72,7 +65,7 @@ fn try_to_attach(address: &str) {
 fn hold_a_lock(path: &str) {
     let lock = LockFile::acquire(Path::new(path)).unwrap();
     report("locked");
-    crate::support::child::wait_for_the_parent();
+    wait_for_the_parent();
     lock.remove();
 }
 
@@ -215,7 +208,7 @@ fn r24_policies_that_let_no_client_in_are_refused_where_the_server_listens() {
         (&path, new().message_bytes_max(0), "is 0"),
         (&path, new().deadline_max(Duration::ZERO), "is 0"),
         (&path, new().mechanisms(nearcall::server::MechanismSet::NONE), "names none"),
-        (&format!("{path}?allow=cma"), new().mechanisms(nearcall::Mechanism::Shm), "contradicts"),
+        (&format!("{path}?allow=cma"), new().mechanisms(Mechanism::Shm), "contradicts"),
         ("name", new().users([own + 7]), "cannot reach `name`"),
         ("name", new().socket_mode(0o660), "cannot reach `name`"),
         ("unix:@nearcall-no-file", new().socket_mode(0o600), "need a socket with a file"),
@@ -241,7 +234,7 @@ fn start_one_for_each(
 ) -> Vec<String> {
     let mut outcomes = Vec::new();
     while outcomes.len() < 20
-        && let Some(connection) = accept(listener, nearcall_os::Deadline::NOW).unwrap()
+        && let Some(connection) = accept(listener, Deadline::NOW).unwrap()
     {
         let mut server = hand_over(connection);
         outcomes.push(server.hear("outcome"));

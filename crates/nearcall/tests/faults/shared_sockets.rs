@@ -4,22 +4,17 @@
 //! **Not here:** an eventfd that both ends hold (`nearcall-os/tests/it/epoll.rs`), over which no
 //! mechanism runs that a server offers by default.
 
-use std::io::BufRead;
 use std::os::fd::BorrowedFd;
-use std::os::unix::process::CommandExt;
-use std::time::Duration;
 
-use nearcall::{Deadline, Mechanism, Message};
+use nearcall::Message;
 use nearcall_channel::{DataPath, Endpoint, Interest};
 use nearcall_os::poll::{self, poll_one};
 use nearcall_os::socket::{self, Half};
 use nearcall_os::{descriptor, signal};
 
-use crate::echo::Words;
 use crate::raw_frames::call;
-use crate::support::child::{Process, command, report};
 use crate::support::hostile::greeted;
-use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, skip, timed};
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[("r21-trickster", play_all)];
 

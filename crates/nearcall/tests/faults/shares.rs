@@ -3,23 +3,15 @@
 //! The same with the threads of a pool, and with wake-ups for nothing.
 
 use std::collections::VecDeque;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-use std::time::Duration;
 
 use nearcall::service::{Blocking, BlockingPool};
-use nearcall::{Client, Context, Deadline, Limits, Mechanism, Status};
 use nearcall_channel::{Address, Endpoint, HandshakeError, Interest, Options, Refusal, connect};
-use nearcall_os::{clock, socket};
+use nearcall_os::socket;
 
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Span, Words};
+use crate::echo::{Echo, EchoDispatcher, Span};
 use crate::raw_frames::call;
 use crate::served::{Stateless, hello};
-use crate::support::child::{Process, command, report, wait_for_the_parent};
-use crate::support::server::{ServerSetup, serve};
-use crate::support::{
-    GoodClient, PATIENCE, Role, ServerProcess, User, skip, timed, wait_until, within,
-};
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] =
     &[("lend-much", lend_much), ("pool-server", serve_pool), ("fill-pool", fill_pool)];

@@ -1,26 +1,19 @@
 //! R10, R11, R12: peers that are stopped, that do not read, or that open connections and say
 //! nothing: others are served meanwhile.
 
-use std::os::unix::process::CommandExt;
-use std::time::Duration;
-
-use nearcall::{Deadline, Limits, Mechanism, Message};
+use nearcall::Message;
 use nearcall_channel::SendError;
-use nearcall_os::clock;
 use nearcall_os::signal::{Signal, send_by_pidfd};
 use nearcall_os::socket::{UnixAddress, unix_connect};
 
-use crate::echo::Words;
 use crate::raw_frames::call;
 use crate::shares::cpu_ticks;
-use crate::support::child::{Process, command, report, wait_for_state, wait_for_the_parent};
+use crate::support::child::wait_for_state;
 use crate::support::good::Latencies;
 use crate::support::hostile::greeted;
+use crate::support::in_time;
 use crate::support::leaks::anonymous_bytes;
-use crate::support::server::{ServerSetup, serve};
-use crate::support::{
-    GoodClient, PATIENCE, Role, ServerProcess, User, in_time, timed, unique_address,
-};
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[
     ("r12-silent", stay_silent),
@@ -138,7 +131,9 @@ fn stop_reading(words: &str) {
 
 #[test]
 fn r11_a_loop_sleeps_while_replies_wait_and_notices_the_end_of_their_client() {
-    use Mechanism::{Pipe, PosixMq, Shm, ShmEventfd, ShmFutex, ShmSignal, Tcp, UnixStream};
+    use nearcall::Mechanism::{
+        Pipe, PosixMq, Shm, ShmEventfd, ShmFutex, ShmSignal, Tcp, UnixStream,
+    };
 
     in_time(|| {
         let mut local = ServerSetup::new("server").parameters("?allow=all").start();
@@ -232,7 +227,7 @@ fn r12_half_open_connections_keep_no_client_out() {
         let other = log_in(&server.address, User::Same, GoodClient::start);
         println!("r12: another user {other:?}");
     } else {
-        crate::support::skip("r12 of another user", "only root can become another user");
+        skip("r12 of another user", "only root can become another user");
     }
     attacker.kill();
     server.wait_for_connections(0);

@@ -1,12 +1,9 @@
 //! What the other tests rest on: the oracle sees a leak, the server answers and dies with its test,
 //! and the good client counts.
 
-use std::time::Duration;
-
-use nearcall::Mechanism;
-
+use crate::support::Holdings;
 use crate::support::hostile::{greeted, raw_line};
-use crate::support::{GoodClient, Holdings, ServerProcess, User, skip, timed};
+use crate::support::prelude::*;
 
 #[timed]
 fn the_oracle_sees_what_is_left_behind() {

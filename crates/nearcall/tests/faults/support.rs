@@ -34,6 +34,30 @@ pub(crate) use crate::observed::{wait_until, within};
 pub(crate) use crate::served::{Service, hello, unique_address};
 pub(crate) use nearcall_testkit::timed;
 
+/// What most cases need.
+pub(crate) mod prelude {
+    pub(crate) use std::io::BufRead;
+    pub(crate) use std::os::fd::{AsFd, OwnedFd};
+    pub(crate) use std::os::unix::process::CommandExt;
+    pub(crate) use std::process::Command;
+    pub(crate) use std::sync::Arc;
+    pub(crate) use std::time::Duration;
+
+    pub(crate) use nearcall::{
+        CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Mechanism, Server, Status,
+    };
+    pub(crate) use nearcall_os::clock;
+
+    pub(crate) use super::child::{Process, command, report, wait_for_the_parent};
+    pub(crate) use super::server::{ServerSetup, serve};
+    pub(crate) use super::{
+        GoodClient, PATIENCE, Role, ServerProcess, User, skip, timed, unique_address, wait_until,
+        within,
+    };
+    pub(crate) use crate::echo::{EchoCaller, Words};
+    pub(crate) use crate::served::{expect_code, expect_error};
+}
+
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -3,15 +3,8 @@
 //! **Not here:** setting the clock of the machine, which concerns everybody on it; no code reads
 //! that clock to wait.
 
-use std::time::Duration;
-
-use nearcall::{CallOptions, Client, Code};
-use nearcall_os::clock;
-
-use crate::echo::{EchoCaller, Words};
 use crate::namespaces;
-use crate::support::child::{Process, report};
-use crate::support::{PATIENCE, Role, ServerProcess, timed};
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[("r28-client", check_deadlines)];
 
@@ -61,7 +54,7 @@ fn r28_deadlines_hold_between_clocks_that_are_days_apart() {
         client.finish();
         server.finish();
 
-        let address = crate::support::unique_address();
+        let address = unique_address();
         let Some(mut server) = ahead(test, seconds, "server", &address) else { return };
         server.hear("listens");
         let mut client = Process::start("r28-client", &address);

@@ -2,17 +2,14 @@
 //!
 //! **Not here:** async services and streams; the thread that waits (`tests/driver.rs`).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::sync::Condvar;
 
 use nearcall::server::RunningServer;
 use nearcall::service::Responder;
-use nearcall::{Context, Limits, Server, Status};
 
-use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
-use crate::stage::words;
-use crate::support::{LoopThread, everything, seen, unique_address};
+use crate::echo::Seen;
+use crate::stage::prelude::*;
+use crate::support::{LoopThread, seen};
 
 pub(crate) use nearcall_testkit::tasks::{block_on, poll_once};
 
@@ -129,7 +126,7 @@ impl Echo for Service {
             let gate = self.books.gate.lock().unwrap();
             drop(self.books.opened.wait_while(gate, |is_open| !*is_open).unwrap());
         }
-        let start = nearcall_os::clock::now();
+        let start = clock::now();
         while start.elapsed().as_millis() < u128::from(request.ms) {
             if context.is_cancelled() {
                 self.books.cancelled.fetch_add(1, Ordering::SeqCst);

@@ -7,26 +7,18 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nearcall::client::{AttachOptions, Attachment, Cause, Notice, NoticeSource, ReconnectPolicy};
-use nearcall::{Client, Code, Deadline, EventLoop, Server};
-use nearcall_os::clock;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};
 use nearcall_os::signal::{Signal, send_by_pidfd};
 use nearcall_os::socket::{UnixAddress, unix_listen};
 
-use crate::async_client::{block_on, poll_once};
-use crate::echo::{EchoAsyncCaller, EchoCaller};
+use crate::async_client::poll_once;
 use crate::figures::{count, percentile};
 use crate::restarts::EXIT;
-use crate::services::Threaded;
-use crate::stage::{PATIENCE, in_time, timed, turn_until, words};
-use crate::support::{expect_error, unique_address};
+use crate::stage::prelude::*;
 use crate::two_processes::{start, start_with, stop};
 
 /// A ping interval that no busy machine takes for a server that has stopped: 1 s.

@@ -2,21 +2,13 @@
 //! is stored of its machine.
 
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use std::{env, fs};
 
 use nearcall::observe::{ConnectionInfo, SwitchCause};
-use nearcall::{Client, EventLoop, Limits, Mechanism};
 use nearcall_channel::spin::tuning;
-use nearcall_os::clock;
 use nearcall_os::process::Child;
 
-use crate::async_client::block_on;
-use crate::echo::{EchoAsyncCaller, EchoCaller, Words};
-use crate::stage::{PATIENCE, Scripted, in_time, serve_scripted, words};
-use crate::support::Served;
+use crate::stage::prelude::*;
 
 const CASE: &str = "NEARCALL_TEST_AUTOMATIC";
 

@@ -5,21 +5,11 @@
 
 use std::cell::Cell;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
 
 use nearcall::client::{ObjectRef, PendingCall};
-use nearcall::{
-    Bytes, CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Server, Status,
-};
-use nearcall_os::clock;
 
-use crate::echo::{
-    EchoCaller, EchoDispatcher, Parcel, Receipt, Span, Store, StoreCaller, StoreDispatcher, Words,
-};
-use crate::stage::{Scripted, command, in_time, keeper, serve_scripted, timed, words};
-use crate::support::{Served, Service, method, object, unique_address};
+use crate::echo::{Parcel, Receipt, Store, StoreCaller, StoreDispatcher};
+use crate::stage::prelude::*;
 
 pub(crate) mod replies;
 mod unread;
@@ -212,10 +202,8 @@ fn a_loan_gets_the_slot_that_another_client_has_freed() {
 #[timed]
 fn a_loop_serves_while_a_loan_waits() {
     let server = serve_keeping();
-    let event_loop = EventLoop::new().unwrap();
-    let own = Server::new(&event_loop);
-    own.register(EchoDispatcher::new(Service::default())).unwrap();
-    let address = own.listen(&unique_address()).unwrap().to_string();
+    let (event_loop, _server, address) =
+        serve_here(&unique_address(), EchoDispatcher::new(Service::default()));
     let store = exhaust(&Client::in_loop(&event_loop), &server.via("?via=shm"));
     let keeping = server.via("");
     let other = thread::spawn(move || {
@@ -424,11 +412,9 @@ fn a_long_oneway_that_finds_no_room_leaves_nothing_behind() {
 
 #[timed]
 fn oneways_within_a_loop_wait_until_those_before_are_served() {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
     let service = Arc::<Service>::default();
-    server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
-    server.listen("inproc:here").unwrap();
+    let (event_loop, _server, _) =
+        serve_here("inproc:here", EchoDispatcher::shared(Arc::clone(&service)));
     let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:here").unwrap();
     for number in 0..5_000 {
         echo.note(&words(number)).unwrap();

@@ -11,12 +11,8 @@ mod refusals;
 mod servers;
 mod unknown;
 
-use std::time::Duration;
-
-use nearcall::{Client, Code, Limits, Mechanism, Status};
-
-use crate::echo::EchoCaller;
-use crate::observed::{Observed, wait_until};
+use crate::observed::Observed;
+use crate::stage::prelude::*;
 
 /// What the one at fault is told.
 #[track_caller]

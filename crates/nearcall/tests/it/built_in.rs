@@ -2,10 +2,6 @@
 //!
 //! **Not here:** callers of other users, and servers by name (`../faults/names.rs`).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread;
-
 use nearcall::client::ReconnectPolicy;
 use nearcall::control::{
     ConnectionsRequest, DescribeReply, DescribeRequest, HealthRequest, STOP_BY_SIGNAL,
@@ -16,15 +12,11 @@ use nearcall::prost::Message;
 use nearcall::prost_types::FileDescriptorSet;
 use nearcall::server::{Health, RegisterError, StartError};
 use nearcall::service::Interface;
-use nearcall::{Client, Code, EventLoop, Limits, Server, Status};
 use nearcall_os::process;
 
-use crate::async_client::block_on;
-use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::server_threads::{Caller, Gate, shared_echo};
-use crate::services::Threaded;
-use crate::stage::{PATIENCE, timed};
-use crate::support::{LoopThread, Served, Service, expect_code, expect_error, unique_address};
+use crate::stage::prelude::*;
+use crate::support::LoopThread;
 
 fn describe(server: &ServerCaller) -> DescribeReply {
     server.describe(&DescribeRequest::default()).unwrap()
@@ -150,7 +142,7 @@ fn a_server_with_several_loops_answers_as_one() {
     }
     let [_, gone] = callers;
     drop(gone);
-    crate::observed::wait_until("its end", || server.connection_counts().contains(&0));
+    wait_until("its end", || server.connection_counts().contains(&0));
     let caller = ServerCaller::new(&Client::new(), &address).unwrap();
     let listed = caller.connections(&ConnectionsRequest { own_only: true, live: false }).unwrap();
     assert_eq!(listed.connections.len(), 2);
@@ -262,7 +254,7 @@ fn stop_by(server: &ServerCaller) -> Result<i32, Status> {
 /// Stops a server whose program may not wait for that yet.
 fn stop_when_it_can(stop: impl Fn() -> Result<i32, Status>) -> Result<i32, Status> {
     let mut outcome = stop();
-    crate::observed::wait_until("the program to wait", || {
+    wait_until("the program to wait", || {
         let is_early = |status: &Status| status.code() == Code::FailedPrecondition;
         let is_early = outcome.as_ref().is_err_and(is_early);
         if is_early {
@@ -296,7 +288,7 @@ fn a_call_under_way_has_its_reply_and_no_other_begins() {
     let waiting = Arc::clone(&server);
     let program = thread::spawn(move || waiting.run_until_signal());
     assert_eq!(stop_when_it_can(|| stop_by(&stopper)), Ok(process::pid()));
-    crate::observed::wait_until("the drain", || describe_or_fail(&stopper).is_err());
+    wait_until("the drain", || describe_or_fail(&stopper).is_err());
     expect_code(describe_or_fail(&stopper), Code::Unavailable);
     assert!(!call.is_finished() && !program.is_finished());
     gate.open();

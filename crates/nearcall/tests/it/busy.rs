@@ -2,18 +2,11 @@
 //! And large messages: what is kept of them, and that they pass a loop in parts.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::Duration;
 
 use nearcall::event_loop::Event;
-use nearcall::{Bytes, CallOptions, Client, Limits, Status};
 use nearcall_os::poll;
 
-use crate::echo::{EchoCaller, Words};
-use crate::stage::{Scripted, serve_scripted, timed, words};
-use crate::support::Served;
+use crate::stage::prelude::*;
 
 const VIA: &str = "?via=shm&wait=adaptive";
 
@@ -33,11 +26,11 @@ fn busy(address: String, stop: Arc<AtomicBool>) -> thread::JoinHandle<u64> {
 
 #[timed]
 fn timers_and_descriptors_are_reported_beside_a_busy_connection() {
-    let event_loop = nearcall::EventLoop::new().unwrap();
-    let server = nearcall::Server::new(&event_loop);
-    let service = Arc::<crate::support::Service>::default();
-    server.register(crate::echo::EchoDispatcher::shared(service)).unwrap();
-    let address = crate::support::unique_address();
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let service = Arc::<Service>::default();
+    server.register(EchoDispatcher::shared(service)).unwrap();
+    let address = unique_address();
     server.listen(&address).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let caller = busy(format!("{address}{VIA}"), Arc::clone(&stop));
@@ -49,7 +42,7 @@ fn timers_and_descriptors_are_reported_beside_a_busy_connection() {
     let mut ticks = 0;
     let mut written = false;
     loop {
-        match event_loop.next(nearcall::Deadline::NEVER).unwrap() {
+        match event_loop.next(Deadline::NEVER).unwrap() {
             Some(Event::Timer(due)) if due == timer => ticks += 1,
             Some(Event::Descriptor(..)) => break,
             event => panic!("{event:?}"),
@@ -61,18 +54,18 @@ fn timers_and_descriptors_are_reported_beside_a_busy_connection() {
     }
     stop.store(true, Ordering::Relaxed);
     while !caller.is_finished() {
-        event_loop.next(nearcall::Deadline::at(nearcall_os::clock::now() + every)).unwrap();
+        event_loop.next(Deadline::at(clock::now() + every)).unwrap();
     }
     assert!(caller.join().unwrap() > 0);
 }
 
 #[timed]
 fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_reported() {
-    let event_loop = nearcall::EventLoop::new().unwrap();
-    let server = nearcall::Server::new(&event_loop);
-    let service = Arc::<crate::support::Service>::default();
-    server.register(crate::echo::EchoDispatcher::shared(service)).unwrap();
-    let address = crate::support::unique_address();
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let service = Arc::<Service>::default();
+    server.register(EchoDispatcher::shared(service)).unwrap();
+    let address = unique_address();
     server.listen(&address).unwrap();
     let (reader, writer) =
         nearcall_os::socket::unix_pair(nearcall_os::socket::Kind::Stream).unwrap();
@@ -92,8 +85,7 @@ fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_reported() {
         }
     });
     for _ in 0..ROUNDS {
-        let Some(Event::Descriptor(..)) = event_loop.next(nearcall::Deadline::NEVER).unwrap()
-        else {
+        let Some(Event::Descriptor(..)) = event_loop.next(Deadline::NEVER).unwrap() else {
             panic!("nothing else concerns the user")
         };
         nearcall_os::socket::try_recv(&reader, &mut [0]).unwrap();
@@ -101,7 +93,7 @@ fn a_descriptor_that_becomes_ready_as_the_spinning_ends_is_reported() {
     }
     let pause = Duration::from_millis(1);
     while !caller.is_finished() {
-        event_loop.next(nearcall::Deadline::at(nearcall_os::clock::now() + pause)).unwrap();
+        event_loop.next(Deadline::at(clock::now() + pause)).unwrap();
     }
     caller.join().unwrap();
 }
@@ -120,7 +112,7 @@ fn a_connection_that_fell_silent_beside_a_busy_one_is_served_again() {
         for echo in &clients {
             assert_eq!(echo.say(&words(number)).unwrap().number, number);
         }
-        nearcall_os::clock::pause(Duration::from_millis(2));
+        clock::pause(Duration::from_millis(2));
     }
     stop.store(true, Ordering::Relaxed);
     assert!(caller.join().unwrap() > 0);
@@ -162,7 +154,7 @@ fn large_calls_of_a_loop_pass_in_parts_and_in_order() {
             Ok(words(request.number))
         })
     });
-    let event_loop = nearcall::EventLoop::new().unwrap();
+    let event_loop = EventLoop::new().unwrap();
     let client = Client::in_loop(&event_loop);
     let echo = EchoCaller::new(&client, &served.via(&format!("{VIA}#s"))).unwrap();
     let data = Bytes::from(vec![7; 3 << 20]);

@@ -3,20 +3,13 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, mpsc};
 use std::task::{Context as TaskContext, Poll};
-use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Status};
-use nearcall_os::{clock, process};
+use nearcall_os::process;
 
 use nearcall_testkit::tasks;
 
-use crate::echo::{EchoCaller, Failure};
-use crate::stage::{
-    PATIENCE, Scripted, command, in_time, keeper, serve_scripted, timed, turn_until, words,
-};
-use crate::support::{Served, expect_code};
+use crate::stage::prelude::*;
 
 /// A caller of the plain service of a server, in a client without a loop.
 fn plain(served: &Served) -> EchoCaller {
@@ -344,9 +337,9 @@ fn oneways_behind_a_call_that_is_given_up_arrive_although_the_client_is_gone() {
             let (leave, wait_leave) = mpsc::channel();
             let wait_leave = std::cell::RefCell::new(Some(wait_leave));
             let served = serve_scripted(Limits::default(), |_| {
-                let base = Arc::<crate::support::Service>::default();
+                let base = Arc::<Service>::default();
                 let notes = Arc::clone(&base);
-                let say = move |context: &nearcall::Context<'_>, request: &crate::echo::Words| {
+                let say = move |context: &Context<'_>, request: &Words| {
                     if request.number == 0 {
                         return Ok(words(notes.notes.get()));
                     }

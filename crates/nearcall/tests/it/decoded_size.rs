@@ -4,16 +4,14 @@
 //! **Not here:** what a message is judged to take (`src/decoded_size.rs`), how long the largest
 //! ones keep a loop busy (`figures/decoding.rs`).
 
+use nearcall::Message;
 use nearcall::bytes::{Buf, BufMut};
 use nearcall::prost::DecodeError;
 use nearcall::prost::encoding::{DecodeContext, WireType, encode_varint, encoded_len_varint};
 use nearcall::stream::{ItemReceiver, ItemSender};
-use nearcall::{Client, Code, Context, EventLoop, Limits, Message, Status};
 
-use crate::async_client::block_on;
 use crate::observed::while_a_good_client_calls;
-use crate::stage::timed;
-use crate::support::{Served, expect_code, method, object};
+use crate::stage::prelude::*;
 use nearcall_testkit::sizes::{
     Count, Lists, Sizes, SizesAsyncCaller, SizesCaller, SizesDispatcher, Wide,
 };

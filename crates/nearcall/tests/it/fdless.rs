@@ -4,13 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
-use std::thread;
 
-use nearcall::{Client, Code};
-
-use crate::echo::EchoCaller;
-use crate::stage::timed;
-use crate::support::Served;
+use crate::stage::prelude::*;
 
 const CLIENTS: usize = 3;
 const ROUNDS: usize = 30;

@@ -5,7 +5,7 @@
 //! `NEARCALL_ROUNDS` is for all that compare: 2 rounds by default, 11 for the figures.
 #![allow(clippy::print_stderr, reason = "they print figures")]
 
-use nearcall_os::clock;
+use crate::stage::prelude::*;
 
 mod blocking;
 mod connections;

@@ -5,24 +5,18 @@
 use std::fs::File;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use nearcall::control::{ServerCaller, SwitchRequest};
 use nearcall::observe::{RefusalKind, SwitchCause};
-use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, Limits, Mechanism, Server};
 use nearcall_channel::{Endpoint, Handshake, Listener, MechanismSet, Options, ReceiveError};
+use nearcall_os::descriptor;
 use nearcall_os::socket::{self, Kind as SocketKind};
-use nearcall_os::{clock, descriptor};
 use nearcall_wire::{Frame, Kind, Payload, SwitchReason, SwitchStep};
 
-use crate::async_client::block_on;
-use crate::echo::{EchoAsyncCaller, EchoCaller, EchoDispatcher};
 use crate::raw_frames::{call, channel_at, note, receive};
-use crate::stage::{PATIENCE, Scripted, timed, turn_until, words};
-use crate::support::{Service, everything, expect_code, hello, unique_address};
+use crate::stage::prelude::*;
+use crate::support::hello;
 
 /// A server in the loop of this thread, which does nothing while the test does not turn it.
 struct Stage {
@@ -39,13 +33,10 @@ impl Stage {
     }
 
     fn with(limits: Limits) -> Self {
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::with_limits(&event_loop, limits);
         let echo = Scripted::new(|_, request| Ok(request.clone()));
         let base = Arc::clone(&echo.base);
-        server.register(EchoDispatcher::new(echo)).unwrap();
-        let address = unique_address();
-        server.listen(&everything(&address)).unwrap();
+        let (event_loop, server, address) =
+            serve_here_with(limits, &unique_address(), EchoDispatcher::new(echo));
         Self { event_loop, server, address, base }
     }
 
@@ -284,7 +275,7 @@ fn wait_for_a_server_that_does_not_go_on(from: Mechanism) {
     echo.with(CallOptions::new().deadline(PATIENCE)).note(&words(1)).unwrap();
     // The server has opened the new channel by then.
     expect_code(client.switch(&at, "unix-stream", Duration::from_secs(2)), Code::DeadlineExceeded);
-    let long = crate::echo::Words { data: vec![3; 60_000].into(), number: 0 };
+    let long = Words { data: vec![3; 60_000].into(), number: 0 };
     let (start, before) = (clock::now(), clock::thread_cpu_ns());
     let full = (0..100).find_map(|_| echo.with(quick.clone()).note(&long).err());
     let share = percent(clock::thread_cpu_ns() - before, start.elapsed());

@@ -7,17 +7,15 @@
 
 use std::thread::{self, JoinHandle};
 
-use nearcall::{CallOptions, Client, Deadline, EventLoop, Mechanism};
 use nearcall_channel::{
     Address, Endpoint, Invitation, Invited, Listener, MechanismSet, Options, ReceiveError,
 };
 use nearcall_wire::{Frame, Payload, SwitchReason, SwitchStep};
 
-use crate::echo::EchoCaller;
 use crate::half_switches::{frame, send, step_of};
 use crate::raw_frames::echo_object;
-use crate::stage::{PATIENCE, timed};
-use crate::support::{hello, unique_address};
+use crate::stage::prelude::*;
+use crate::support::hello;
 
 /// What such a server has counted when its client has gone.
 #[derive(Debug, Default)]

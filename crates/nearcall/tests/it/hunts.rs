@@ -5,23 +5,17 @@
 //! client that waits sleeps (`../idle.rs`), times (`figures/hunts.rs`).
 
 use std::fs;
-use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use nearcall::client::ReconnectPolicy;
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Status};
-use nearcall_os::clock;
 use nearcall_os::socket::{self, UnixAddress};
 
 use nearcall_testkit::directory::Directory;
 
-use crate::async_client::{block_on, poll_once};
-use crate::echo::{EchoAsyncCaller, EchoCaller};
+use crate::async_client::poll_once;
 use crate::observed::PATIENCE;
-use crate::stage::{Scripted, serve_scripted, words};
-use crate::support::{Served, expect_code};
+use crate::stage::prelude::*;
 
 /// A way to wait.
 #[derive(Debug, Clone, Copy)]

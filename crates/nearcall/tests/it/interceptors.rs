@@ -3,18 +3,11 @@
 //! **Invariants:** each test looks at the whole log, so that nothing is seen twice or not at all.
 //! **Not here:** the order inside one chain (`interceptor.rs` of the runtime).
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
 use nearcall::observe::{CallEnd, CallSide, InterceptedCall, Interceptor, Peer};
 use nearcall::service::{Blocking, BlockingPool};
-use nearcall::{CallOptions, Client, Code, Context, EventLoop, Limits, Server, Status};
 
-use crate::echo::{EchoCaller, EchoDispatcher, Failure, Words};
-use crate::observed::wait_until;
-use crate::services::{Futures, Threaded};
-use crate::stage::{in_time, timed, words};
-use crate::support::{Served, Service, expect_error, method, object, unique_address};
+use crate::services::Futures;
+use crate::stage::prelude::*;
 
 mod answers;
 mod futures;
@@ -175,7 +168,7 @@ fn calls_of_the_same_thread_are_seen_as_well() {
     log.expect(&["c: Panic", "s: Panic", "s ended: Panic UNKNOWN", "c ended: Panic UNKNOWN"]);
     echo.note(&words(1)).unwrap();
     log.expect(&["c: Note", "c ended: Note OK"]);
-    event_loop.next(nearcall::Deadline::NOW).unwrap();
+    event_loop.next(Deadline::NOW).unwrap();
     log.expect(&["s: Note", "runs Note", "s ended: Note OK"]);
     let started = object(&client, EchoCaller::INTERFACE, "inproc:here")
         .start::<_, Words>(method(EchoCaller::INTERFACE, "Say"), &words(1));
@@ -268,7 +261,7 @@ fn answers_later(server: &Server, log: &Log) {
     let thread = Threaded::new(move |context, request| {
         let (log, request) = (to_threads.clone(), request.clone());
         context.answer_later(|responder| {
-            std::thread::spawn(move || {
+            thread::spawn(move || {
                 log.note("answers");
                 responder.finish(Ok(request));
             });

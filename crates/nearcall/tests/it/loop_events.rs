@@ -4,18 +4,12 @@
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::Duration;
 
 use nearcall::event_loop::{DescriptorId, Event, EventLoop, Interest, Signal, TimerId};
-use nearcall::{CallOptions, Client, Deadline, Server};
 use nearcall_os::poll::{PollFd, poll, poll_one};
-use nearcall_os::{clock, pipe, process, signal};
+use nearcall_os::{pipe, process, signal};
 
-use crate::echo::{EchoCaller, EchoDispatcher};
-use crate::stage::{PATIENCE, Scripted, in_time, keeper, serve_scripted, timed, words};
-use crate::support::{Service, everything, unique_address};
+use crate::stage::prelude::*;
 
 const SOON: Duration = Duration::from_millis(2);
 
@@ -166,10 +160,9 @@ fn a_loop_is_stopped_from_another_thread_or_from_a_service() {
 fn a_loop_that_is_asked_in_passing_serves_over_any_mechanism() {
     for way in ["", "?via=shm-futex", "?via=shm-eventfd", "?via=shm-spin", "?via=sysv-mq"] {
         in_time(move || {
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::new(&event_loop);
-            server.register(EchoDispatcher::new(Service::default())).unwrap();
-            let at = format!("{}{way}", server.listen(&everything(&unique_address())).unwrap());
+            let (event_loop, _server, at) =
+                serve_here(&unique_address(), EchoDispatcher::new(Service::default()));
+            let at = format!("{at}{way}");
             let client = thread::spawn(move || {
                 let echo = EchoCaller::new(&Client::new(), &at).unwrap();
                 (0..10).try_for_each(|number| {
@@ -222,10 +215,9 @@ fn settle(event_loop: &EventLoop) {
 fn a_hosted_loop_is_due_only_when_there_is_something_to_do() {
     for way in ["", "?via=shm-eventfd&wait=poll", "?via=shm-unix&wait=poll", "?via=unix-dgram"] {
         in_time(move || {
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::new(&event_loop);
-            server.register(EchoDispatcher::new(Service::default())).unwrap();
-            let at = format!("{}{way}", server.listen(&everything(&unique_address())).unwrap());
+            let (event_loop, _server, at) =
+                serve_here(&unique_address(), EchoDispatcher::new(Service::default()));
+            let at = format!("{at}{way}");
             settle(&event_loop);
             let (go, wait) = mpsc::channel::<u8>();
             let done = pipe::create().unwrap();
@@ -291,12 +283,10 @@ fn a_hosted_loop_wakes_its_host_for_timers_descriptors_and_the_end() {
 fn a_hosted_loop_notices_what_is_done_between_its_turns() {
     for way in ["", "?via=shm-eventfd&wait=poll", "?via=shm-pipe&wait=poll"] {
         in_time(move || {
-            let served = serve_scripted(nearcall::Limits::default(), |_| keeper());
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::new(&event_loop);
+            let served = serve_scripted(Limits::default(), |_| keeper());
             let service = Arc::<Service>::default();
-            server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
-            server.listen("inproc:own").unwrap();
+            let (event_loop, _server, _) =
+                serve_here("inproc:own", EchoDispatcher::shared(Arc::clone(&service)));
             let client = Client::in_loop(&event_loop);
             let far = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
             let own = EchoCaller::new(&client, "inproc:own").unwrap();

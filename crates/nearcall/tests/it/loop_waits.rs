@@ -6,28 +6,18 @@
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
-use std::time::Duration;
 
 use nearcall::client::WaitPolicy;
 use nearcall::event_loop::Event;
 use nearcall::event_loop::EventLoop;
 use nearcall::service::Responder;
-use nearcall::{CallOptions, Client, Code, Context, Deadline, Limits, Mechanism, Server, Status};
 use nearcall_channel::{Address, Endpoint, Options, SendError, connect};
-use nearcall_os::clock;
 use nearcall_testkit::tasks;
 use nearcall_wire::{CallId, Frame, Payload, Shape};
 
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Span, Words};
-use crate::observed::wait_until;
-use crate::stage::{
-    PATIENCE, Scripted, command, in_time, keeper, serve_scripted, timed, turn_until, words,
-};
-use crate::support::{Served, Service, expect_code, hello, unique_address};
+use crate::stage::prelude::*;
+use crate::support::hello;
 
 mod spinning;
 
@@ -75,10 +65,7 @@ fn until(timeout: Duration) -> CallOptions {
 
 /// A loop with a server in it, and a caller of that.
 fn own(service: Hooked) -> (EventLoop, Server, EchoCaller) {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
-    server.register(EchoDispatcher::new(service)).unwrap();
-    server.listen("inproc:own").unwrap();
+    let (event_loop, server, _) = serve_here("inproc:own", EchoDispatcher::new(service));
     let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:own").unwrap();
     (event_loop, server, echo)
 }
@@ -388,7 +375,7 @@ fn a_large_call_that_runs_out_of_time_while_it_is_sent_hurts_no_other() {
             let served = blocking(wait);
             let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
             let first = echo.with(until(PATIENCE)).start_say(&words(3));
-            let data = nearcall::Bytes::from(vec![7; 3 << 20]);
+            let data = Bytes::from(vec![7; 3 << 20]);
             let status = echo.with(until(SHORT)).say(&Words { number: 4, data }).unwrap_err();
             assert_eq!(status.code(), Code::DeadlineExceeded, "{way}: {status}");
             drop(go);
@@ -408,7 +395,7 @@ fn a_client_that_comes_in_while_the_server_drains_is_not_served() {
     // Between the two, so that the handshake takes as long as the test likes.
     let between = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let at = format!("tcp://{}", between.local_addr().unwrap());
-    let client = std::thread::spawn(move || {
+    let client = thread::spawn(move || {
         let echo = EchoCaller::new(&Client::new(), &at).unwrap();
         echo.with(until(PATIENCE / 4)).nothing(&())
     });
@@ -418,7 +405,7 @@ fn a_client_that_comes_in_while_the_server_drains_is_not_served() {
     server.drain();
     let pass = |from: &std::net::TcpStream, to: &std::net::TcpStream| {
         let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             let _ = std::io::copy(&mut from, &mut to);
             let _ = to.shutdown(std::net::Shutdown::Both);
         })
@@ -467,7 +454,7 @@ fn what_waits_behind_a_service_that_looks_often_is_bounded_in_bytes() {
     let options = until(PATIENCE);
     let first = echo.with(options).start_say(&words(1));
     // None of these is read before the first ends, except for what may wait.
-    let data = nearcall::Bytes::from(vec![7; 3 << 20]);
+    let data = Bytes::from(vec![7; 3 << 20]);
     let mut sent = 0;
     let end = clock::now() + Duration::from_secs(1);
     while clock::now() < end && sent < 40 {

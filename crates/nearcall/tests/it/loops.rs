@@ -3,17 +3,12 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock, mpsc};
-use std::thread;
-use std::time::Duration;
+use std::sync::OnceLock;
 
 use nearcall::client::WaitPolicy;
 use nearcall::event_loop::EventLoop;
-use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Server};
 
-use crate::echo::{EchoCaller, EchoDispatcher};
-use crate::stage::{PATIENCE, Scripted, alone, in_time, serve_scripted, timed, turn_until, words};
-use crate::support::{Served, Service, everything, expect_code, method, object, unique_address};
+use crate::stage::prelude::*;
 
 /// Parameters of all ways to talk that a loop can have many of.
 fn ways() -> Vec<String> {
@@ -30,11 +25,8 @@ fn ways() -> Vec<String> {
 fn a_loop_is_client_and_server_at_once() {
     for way in ways() {
         let _alone = alone(&way);
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        server.register(EchoDispatcher::new(Service::default())).unwrap();
-        let address = unique_address();
-        server.listen(&everything(&address)).unwrap();
+        let (event_loop, server, address) =
+            serve_here(&unique_address(), EchoDispatcher::new(Service::default()));
         let client = Client::in_loop(&event_loop).without_short_circuit();
         let echo = EchoCaller::new(&client, &format!("{address}{way}")).unwrap();
         for number in 0..20 {
@@ -145,7 +137,7 @@ fn a_client_that_floods_does_not_hold_up_another() {
             let server = Server::new(&event_loop);
             let order = Rc::new(RefCell::new(Vec::new()));
             let seen = Rc::clone(&order);
-            let say = move |_: &nearcall::Context<'_>, request: &crate::echo::Words| {
+            let say = move |_: &Context<'_>, request: &Words| {
                 seen.borrow_mut().push(request.number);
                 Ok(words(0))
             };
@@ -183,7 +175,7 @@ fn a_client_that_floods_while_the_loop_spins_does_not_hold_up_another() {
             let server = Server::new(&event_loop);
             let (order, peers) = (Rc::new(RefCell::new(Vec::new())), Rc::new(OnceCell::new()));
             let (seen, senders, calls) = (Rc::clone(&order), Rc::clone(&peers), Cell::new(0));
-            let say = move |_: &nearcall::Context<'_>, request: &crate::echo::Words| {
+            let say = move |_: &Context<'_>, request: &Words| {
                 seen.borrow_mut().push(request.number);
                 calls.set(calls.get() + 1);
                 if calls.get() == 3 {
@@ -254,10 +246,7 @@ fn slow_counter() -> Scripted {
         base,
         say: Box::new(move |_, _| {
             let reply = words(notes.notes_in_order.get());
-            Ok(crate::echo::Words {
-                data: notes.notes_sum.get().to_le_bytes().to_vec().into(),
-                ..reply
-            })
+            Ok(Words { data: notes.notes_sum.get().to_le_bytes().to_vec().into(), ..reply })
         }),
     }
 }
@@ -303,11 +292,9 @@ fn oneways_over_every_mechanism_arrive_in_order() {
 
 #[test]
 fn oneways_within_a_loop_are_served_later() {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
     let service = Arc::<Service>::default();
-    server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
-    server.listen("inproc:here").unwrap();
+    let (event_loop, _server, _) =
+        serve_here("inproc:here", EchoDispatcher::shared(Arc::clone(&service)));
     let client = Client::in_loop(&event_loop);
     let echo = EchoCaller::new(&client, "inproc:here").unwrap();
     for number in 0..10 {
@@ -358,24 +345,21 @@ fn two_first_calls_at_once_share_one_connection() {
     turn_until(&near_loop, || peer.thread.is_finished());
     peer.thread.join().unwrap();
     let counter = EchoCaller::new(&Client::new(), &far.via("#count")).unwrap();
-    let until = nearcall_os::clock::now() + PATIENCE / 2;
+    let until = clock::now() + PATIENCE / 2;
     while counter.say(&words(0)).unwrap().number != 2 {
-        assert!(nearcall_os::clock::now() < until, "more than one and the counter's own");
+        assert!(clock::now() < until, "more than one and the counter's own");
     }
     server.unregister("echo.v1.Echo");
     drop((echo, client));
     while counter.say(&words(0)).unwrap().number != 1 {
-        assert!(nearcall_os::clock::now() < until, "a connection outlives its client");
+        assert!(clock::now() < until, "a connection outlives its client");
     }
 }
 
 /// Two clients whose handshakes begin before either is over: what each of them gets.
-fn meet_at_once(limits: Limits, way: &str) -> Vec<Result<(), nearcall::Status>> {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::with_limits(&event_loop, limits);
-    server.register(EchoDispatcher::new(Service::default())).unwrap();
-    let place = unique_address();
-    server.listen(&everything(&place)).unwrap();
+fn meet_at_once(limits: Limits, way: &str) -> Vec<Result<(), Status>> {
+    let (event_loop, _server, place) =
+        serve_here_with(limits, &unique_address(), EchoDispatcher::new(Service::default()));
     let ((tell, told), at) = (mpsc::channel(), format!("{place}{way}"));
     let client = |at: String, tell: mpsc::Sender<_>| {
         let (leave, stay) = mpsc::channel::<()>();
@@ -391,10 +375,10 @@ fn meet_at_once(limits: Limits, way: &str) -> Vec<Result<(), nearcall::Status>> 
     let clients = [client(at.clone(), tell.clone()), client(at, tell)];
     // The listener and both clients: the loop takes them in one round.
     let name = place.strip_prefix("unix:").unwrap();
-    let until = nearcall_os::clock::now() + PATIENCE;
+    let until = clock::now() + PATIENCE;
     let sockets = || std::fs::read_to_string("/proc/net/unix").unwrap();
     while sockets().lines().filter(|line| line.ends_with(name)).count() < 3 {
-        assert!(nearcall_os::clock::now() < until, "the clients do not come to {name}");
+        assert!(clock::now() < until, "the clients do not come to {name}");
         thread::yield_now();
     }
     let mut outcomes = Vec::new();

@@ -1,14 +1,9 @@
 //! The same calls over every mechanism and wait policy.
 
-use std::time::Duration;
-
 use nearcall::server::{ListenOptions, MechanismSet};
-use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, Limits, Mechanism, Server, Status};
-use nearcall_os::clock;
 
-use crate::echo::{EchoCaller, EchoDispatcher, Span, Words};
-use crate::stage::alone;
-use crate::support::{LoopThread, Served, Service, expect_error, unique_address};
+use crate::stage::prelude::*;
+use crate::support::LoopThread;
 
 /// Calls of each client that shares signals with others: most runs of the loop before it looked at
 /// all of them did not come as far.
@@ -99,7 +94,7 @@ fn a_loop_that_sleeps_in_one_connection_receives_signals() {
 fn a_signal_that_one_connection_takes_is_heard_by_the_others() {
     let served = Served::start();
     let at = served.via("?via=shm-signal");
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 let event_loop = EventLoop::new().unwrap();

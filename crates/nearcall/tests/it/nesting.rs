@@ -2,16 +2,7 @@
 //!
 //! **Not here:** the shares of users (`src/nesting.rs`).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use nearcall::{CallOptions, Client, Code, Limits, Status};
-
-use crate::echo::EchoCaller;
-use crate::observed::wait_until;
-use crate::stage::{PATIENCE, Scripted, command, keeper, serve_scripted, timed, words};
-use crate::support::{Served, expect_code, expect_error};
+use crate::stage::prelude::*;
 
 /// A server whose `Say` waits for a `Later` of `last`, and how many of these calls have begun.
 fn gateway(last: &Served, limits: Limits) -> (Served, Arc<AtomicUsize>) {
@@ -34,10 +25,10 @@ fn caller(served: &Served) -> EchoCaller {
 }
 
 /// Starts a call that waits in the gateway, in a thread of its own. It has no deadline.
-fn wait_in(served: &Served) -> std::thread::JoinHandle<Status> {
+fn wait_in(served: &Served) -> thread::JoinHandle<Status> {
     let echo = caller(served);
     let echo = echo.with(CallOptions::new().no_deadline());
-    std::thread::spawn(move || echo.say(&words(1)).unwrap_err())
+    thread::spawn(move || echo.say(&words(1)).unwrap_err())
 }
 
 #[timed]
@@ -67,7 +58,7 @@ fn a_call_that_asks_for_more_gets_the_longest_deadline_of_the_server() {
     let (gate, begun) = gateway(&last, limits);
     for options in [
         CallOptions::new().deadline(PATIENCE),
-        CallOptions::new().deadline_at(nearcall_os::clock::now() + PATIENCE),
+        CallOptions::new().deadline_at(clock::now() + PATIENCE),
     ] {
         expect_code(caller(&gate).with(options.clone()).say(&words(1)), Code::DeadlineExceeded);
     }

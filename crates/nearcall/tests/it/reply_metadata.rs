@@ -4,13 +4,9 @@
 
 use nearcall::client::{ObjectRef, ReplyMetadata};
 use nearcall::service::{Blocking, BlockingPool};
-use nearcall::{Client, Code, Context, EventLoop, Limits, Server, Status};
 
-use crate::async_client::block_on;
-use crate::echo::{EchoAsyncCaller, EchoCaller, Words};
-use crate::services::{Futures, Threaded};
-use crate::stage::{timed, words};
-use crate::support::{Served, expect_code, method, object};
+use crate::services::Futures;
+use crate::stage::prelude::*;
 
 /// Adds metadata to each reply: of `number` bytes if that is not zero. Fails if there are data.
 fn add(context: &Context<'_>, request: &Words) -> Result<Words, Status> {
@@ -33,7 +29,7 @@ fn register(server: &Server) {
     let later = Threaded::new(|context, request| {
         let answer = add(context, request);
         context.answer_later(|mut responder| {
-            std::thread::spawn(move || {
+            thread::spawn(move || {
                 responder.add_reply_metadata("later", "yes").unwrap();
                 responder.add_reply_metadata_bin("later-bin", &[9]).unwrap();
                 assert!(responder.add_reply_metadata("later bin", "").is_err());

@@ -7,26 +7,17 @@ use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
 use nearcall::client::ReconnectPolicy;
-use nearcall::{CallOptions, Client, Code, EventLoop, Server, Status};
-use nearcall_os::clock;
 use nearcall_os::process::{Child, kill_pidfd};
 use nearcall_os::signal::{Signal, send_by_pidfd};
 use nearcall_os::socket::{self, UnixAddress};
 
 use nearcall_testkit::directory::Directory;
 
-use crate::async_client::block_on;
-use crate::echo::{EchoAsyncCaller, EchoCaller, EchoDispatcher};
 use crate::figures::count;
-use crate::observed::{PATIENCE, wait_until};
-use crate::stage::{Scripted, timed, turn_until, words};
-use crate::support::{Served, unique_address};
+use crate::observed::PATIENCE;
+use crate::stage::prelude::*;
 use crate::two_processes::{start, start_with};
 
 /// `Say` with this number and more has the server exit with what is above it.

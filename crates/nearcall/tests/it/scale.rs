@@ -1,11 +1,8 @@
 //! Many at once: calls on one connection, connections to one server.
 
-use nearcall::{CallOptions, Client, EventLoop, Limits};
 use nearcall_os::process::raise_descriptor_limit;
 
-use crate::echo::EchoCaller;
-use crate::stage::{command, in_time, keeper, serve_scripted, timed, words};
-use crate::support::Served;
+use crate::stage::prelude::*;
 
 const CALLS: u16 = 10_000;
 const CONNECTIONS: usize = 1_000;
@@ -61,7 +58,7 @@ fn one_call_too_many_is_refused_and_the_others_go_on() {
         .ensure_started()
         .map(drop)
         .unwrap_err();
-    assert_eq!(status.code(), nearcall::Code::ResourceExhausted, "{status}");
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
     started.remove(0).cancel();
     assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 10);
     for (number, started) in (1..).zip(started) {

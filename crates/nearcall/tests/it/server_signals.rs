@@ -6,24 +6,16 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
-use std::time::Duration;
 
 use nearcall::server::TerminationSignals;
-use nearcall::{Client, Code, EventLoop, Limits, Server};
-use nearcall_os::clock;
 use nearcall_os::process::{self, Child};
 use nearcall_os::signal::{self, Signal, SignalSet, send_by_pidfd};
 
 use nearcall_testkit::directory::Directory;
 
-use crate::echo::{EchoCaller, EchoDispatcher};
-use crate::observed::{PATIENCE, wait_until};
+use crate::observed::PATIENCE;
 use crate::server_threads::Caller;
-use crate::services::Threaded;
-use crate::stage::{timed, words};
-use crate::support::{Service, unique_address};
+use crate::stage::prelude::*;
 use crate::two_processes::start;
 
 /// The parts of another process that are servers which end by a signal.
@@ -89,7 +81,7 @@ fn signal_itself() {
 fn serve_in_threads(address: &str) {
     let socket = PathBuf::from(address.strip_prefix("unix:").unwrap());
     // 1: waits until the socket file is gone; 2: does not return. A file shows that it runs.
-    let say = move |_: &nearcall::Context<'_>, request: &crate::echo::Words| {
+    let say = move |_: &Context<'_>, request: &Words| {
         let runs = socket.with_extension(request.number.to_string());
         std::fs::write(&runs, "").unwrap();
         while request.number == 2 || socket.exists() {
@@ -225,12 +217,9 @@ fn a_server_of_one_loop_lets_calls_end_until_the_second_signal() {
 
 #[timed]
 fn a_server_that_is_stopped_returns_as_after_a_signal() {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
     let dispatcher = EchoDispatcher::new(Service::default());
     let service = Arc::clone(dispatcher.service());
-    server.register(dispatcher).unwrap();
-    let address = server.listen(&unique_address()).unwrap().to_string();
+    let (event_loop, server, address) = serve_here(&unique_address(), dispatcher);
     let (end, has_ended) = mpsc::channel();
     let stopper = event_loop.stopper();
     let client = thread::spawn(move || {

@@ -5,19 +5,15 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak, mpsc};
+use std::sync::{Condvar, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 
 use nearcall::server::{RunningServer, ServerBuilder, ServerError, StartError};
 use nearcall::service::{Dispatcher, Incoming, Interface};
-use nearcall::{CallOptions, Client, Code, Limits, Mechanism, Server, Status};
 use nearcall_os::process::raise_descriptor_limit;
 
-use crate::echo::{EchoCaller, EchoDispatcher};
-use crate::observed::{wait_until, while_a_good_client_calls};
-use crate::services::Threaded;
-use crate::stage::{PATIENCE, in_time, timed, words};
-use crate::support::{everything, expect_error, unique_address};
+use crate::observed::while_a_good_client_calls;
+use crate::stage::prelude::*;
 use crate::two_processes;
 
 mod drains;
@@ -207,7 +203,7 @@ fn each_loop_sleeps_in_one_connection_without_a_descriptor() {
 fn every_mechanism_reaches_every_loop() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         in_time(move || {
-            let _alone = crate::stage::alone(mechanism.name());
+            let _alone = alone(mechanism.name());
             let server = start(2, shared_echo());
             let clients =
                 [0, 1].map(|_| connect(&server, &format!("?via={mechanism}")).expect("a place"));

@@ -4,18 +4,16 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 
+use nearcall::CallContext;
 use nearcall::client::PendingCall;
 use nearcall::service::{
     Blocking, BlockingPool, Dispatcher, Incoming, Interface, MethodKind, Responder, TaskRunner,
 };
-use nearcall::{CallContext, CallOptions, Client, Code, Context, Limits, Status};
 
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Words};
-use crate::observed::wait_until;
-use crate::stage::{timed, words};
-use crate::support::{Served, Stateless};
+use crate::stage::prelude::*;
+use crate::support::Stateless;
 
 mod answers;
 mod blocking;
@@ -41,7 +39,7 @@ impl Threaded {
 
 /// A number for the thread that asks.
 pub(crate) fn thread_number() -> u64 {
-    let text = format!("{:?}", std::thread::current().id());
+    let text = format!("{:?}", thread::current().id());
     text.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
 }
 

@@ -3,28 +3,20 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall::observe::Peer;
 use nearcall::service::Responder;
-use nearcall::{
-    CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Mechanism, Server, Status,
-};
 use nearcall_channel::{Listener, Options, connect};
 use nearcall_wire::{Frame, Payload};
 
 use nearcall_testkit::directory::Directory;
 use nearcall_testkit::other_echo as other_build;
 
-use crate::async_client::block_on;
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Span, Words};
 use crate::raw_frames::receive;
-use crate::stage::{PATIENCE, timed};
+use crate::stage::prelude::*;
 use crate::streams::served::{
     Kind, Plan, Service as Streams, StreamsAsyncCaller, StreamsCaller, item, register,
 };
-use crate::support::{Service, expect_code, expect_error, unique_address};
 
 /// What the cases need beside the plain [`Service`]: `Say` notes where its request is, and calls
 /// itself as often as the request says; `Later` answers within, behind a timer or never.
@@ -93,11 +85,9 @@ struct House {
 
 impl House {
     fn new(address: &str, short: bool) -> Self {
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
         let service = Arc::<Cases>::default();
-        server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
-        let address = server.listen(address).unwrap().to_string();
+        let (event_loop, server, address) =
+            serve_here(address, EchoDispatcher::shared(Arc::clone(&service)));
         let client = Client::in_loop(&event_loop);
         let client = if short { client } else { client.without_short_circuit() };
         *service.own.borrow_mut() = Some(EchoCaller::new(&client, &address).unwrap());
@@ -317,7 +307,7 @@ fn streams_to_a_loop_without_a_socket_come_from_its_thread_only() {
         let streams = StreamsCaller::new(client, "inproc:streams").unwrap();
         streams.count(&Plan::default()).unwrap_err()
     };
-    let elsewhere = std::thread::scope(|scope| scope.spawn(|| refusal(&client)).join());
+    let elsewhere = thread::scope(|scope| scope.spawn(|| refusal(&client)).join());
     assert_eq!(elsewhere.unwrap().code(), Code::Unavailable);
     assert_eq!(refusal(&Client::new()).code(), Code::Unavailable);
     let long = refusal(&Client::in_loop(&event_loop).without_short_circuit());
@@ -393,11 +383,9 @@ fn r23_a_server_of_another_process_that_greets_as_ours_is_not_taken_for_it() {
 #[test]
 fn limits_of_the_server_do_not_bound_what_never_leaves() {
     // Written down because it differs: nothing is copied, so no limit of a copy is needed.
-    let event_loop = EventLoop::new().unwrap();
     let limits = Limits { message_bytes_max: 4_096, ..Limits::default() };
-    let server = Server::with_limits(&event_loop, limits);
-    server.register(EchoDispatcher::new(Service::default())).unwrap();
-    server.listen("inproc:limits").unwrap();
+    let (event_loop, _server, _) =
+        serve_here_with(limits, "inproc:limits", EchoDispatcher::new(Service::default()));
     let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:limits").unwrap();
     let request = Words { data: vec![0; 10_000].into(), number: 0 };
     assert_eq!(echo.say(&request).unwrap().data.len(), 10_000);

@@ -13,6 +13,35 @@ pub(crate) use crate::observed::within as in_time_of;
 use crate::support::{Served, Service};
 pub(crate) use nearcall_testkit::timed;
 
+/// What most test modules need.
+pub(crate) mod prelude {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::{Arc, Mutex, mpsc};
+    pub(crate) use std::thread;
+    pub(crate) use std::time::Duration;
+
+    pub(crate) use nearcall::{
+        Bytes, CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Mechanism, Server,
+        Status,
+    };
+    pub(crate) use nearcall_os::clock;
+
+    pub(crate) use super::{
+        PATIENCE, Scripted, alone, command, in_time, keeper, serve_scripted, timed, turn_until,
+        words,
+    };
+    pub(crate) use crate::async_client::block_on;
+    pub(crate) use crate::echo::{
+        Echo, EchoAsyncCaller, EchoCaller, EchoDispatcher, Failure, Span, Words,
+    };
+    pub(crate) use crate::observed::wait_until;
+    pub(crate) use crate::services::Threaded;
+    pub(crate) use crate::support::{
+        Served, Service, everything, expect_code, expect_error, method, object, serve_here,
+        serve_here_with, unique_address,
+    };
+}
+
 /// Far above what any test needs on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 

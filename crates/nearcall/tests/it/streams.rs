@@ -3,14 +3,6 @@
 //!
 //! **Not here:** frames that break the rules (`nearcall-wire`), streams of async callers.
 
-use std::time::Duration;
-
-use nearcall::{CallOptions, Client, Code, EventLoop, Mechanism, Server, Status};
-
-use crate::echo::{EchoCaller, Words};
-use crate::stage::{alone, timed, words};
-use crate::support::{everything, method, object, unique_address};
-
 mod ends;
 pub(crate) mod killed;
 mod metadata;
@@ -20,6 +12,7 @@ mod slow;
 mod tasks;
 
 use self::served::{Item, Kind, Plan, Served, Service, StreamsCaller, item, register};
+use crate::stage::prelude::*;
 
 /// All four shapes with items of these lengths, checked item by item.
 fn exchange(streams: &StreamsCaller, options: &CallOptions, items: u64, bytes: u32) {

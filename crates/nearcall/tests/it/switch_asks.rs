@@ -2,10 +2,7 @@
 //!
 //! **Not here:** switches that a client begins (`switching.rs`).
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use nearcall::control::{
     Connection, ConnectionsRequest, DescribeRequest, HealthRequest, ServerCaller, SwitchOutcome,
@@ -13,10 +10,8 @@ use nearcall::control::{
 };
 use nearcall::observe::SwitchCause;
 use nearcall::server::RunningServer;
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism, Server};
 
-use crate::stage::{PATIENCE, timed};
-use crate::support::unique_address;
+use crate::stage::prelude::*;
 
 pub(crate) fn start(threads: usize, allow: &str) -> RunningServer {
     let limits = Limits { switches_per_minute_max: 100, ..Limits::default() };
@@ -76,7 +71,7 @@ impl Elsewhere {
             while !stopped.load(Ordering::Relaxed) {
                 match in_loop {
                     true => {
-                        let soon = nearcall::Deadline::after(Duration::from_millis(2));
+                        let soon = Deadline::after(Duration::from_millis(2));
                         let _ = event_loop.next(soon).unwrap();
                     }
                     false => call(&client, &at),
@@ -143,7 +138,7 @@ fn a_client_that_does_not_call_moves_when_it_does() {
     let twice = admin.with(options()).switch(&one).unwrap().connections;
     assert!(twice[0].message.contains("an earlier ask"), "{twice:?}");
     // The first call does, unless the machine is too busy.
-    crate::observed::wait_until("the move", || {
+    wait_until("the move", || {
         call(&idle, &at);
         idle.connections()[0].mechanism == Mechanism::UnixStream
     });

@@ -2,14 +2,10 @@
 //!
 //! **Not here:** switches under load (`switching.rs`).
 
-use std::time::Duration;
-
 use nearcall::control::{DescribeRequest, ServerCaller};
 use nearcall::observe::{SwitchCause, SwitchRecord};
-use nearcall::{Client, Limits, Mechanism, Server};
 
-use crate::stage::{PATIENCE, timed};
-use crate::support::unique_address;
+use crate::stage::prelude::*;
 
 /// What is to be seen of one switch.
 fn facts(record: &SwitchRecord) -> (Mechanism, Option<Mechanism>, SwitchCause, bool) {

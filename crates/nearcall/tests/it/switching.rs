@@ -6,14 +6,10 @@
 
 mod storm;
 
-use std::sync::Arc;
-
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism};
-
-use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::stage::{PATIENCE, Scripted, alone, in_time_of, timed, words};
+use crate::stage::in_time_of;
+use crate::stage::prelude::*;
 use crate::streams::served::{self, Kind, Plan, StreamsCaller, item};
-use crate::support::{LoopThread, everything, expect_code, expect_error, unique_address};
+use crate::support::LoopThread;
 
 /// A server with an echo that counts notes, and with streams.
 pub(crate) struct Both {

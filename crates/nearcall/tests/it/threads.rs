@@ -5,18 +5,12 @@
 pub(crate) mod many;
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Barrier, mpsc};
-use std::thread;
-use std::time::Duration;
+use std::sync::Barrier;
 
 use nearcall::client::{ClientBuilder, ObjectRef, PendingCall, ReconnectPolicy};
 use nearcall::observe::ConnectionInfo;
-use nearcall::{Bytes, CallOptions, Client, Code, Context, EventLoop, Limits, Server, Status};
 
-use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::stage::{Scripted, command, keeper, serve_scripted, timed, turn_until, words};
-use crate::support::{Served, Service, everything, expect_code, expect_error, unique_address};
+use crate::stage::prelude::*;
 
 const THREADS: u64 = 8;
 const CALLS: u64 = 200;
@@ -48,13 +42,13 @@ fn start_later(caller: &EchoCaller, number: u64) -> PendingCall<Words> {
 
 /// Waits until the server has `expected` connections, that of the one who asks included.
 fn wait_for_connections(count: &EchoCaller, expected: u64) {
-    let end = nearcall_os::clock::now() + crate::stage::PATIENCE;
+    let end = clock::now() + PATIENCE;
     loop {
         let connections = count.say(&words(0)).unwrap().number;
         if connections == expected {
             return;
         }
-        assert!(nearcall_os::clock::now() < end, "{connections} instead of {expected} connections");
+        assert!(clock::now() < end, "{connections} instead of {expected} connections");
         thread::yield_now();
     }
 }
@@ -339,11 +333,8 @@ fn a_started_call_outlives_the_last_handle() {
 
 #[timed]
 fn a_client_of_a_loop_blocks_other_threads_while_the_loop_is_called_directly() {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
-    server.register(EchoDispatcher::new(Service::default())).unwrap();
-    let address = unique_address();
-    server.listen(&everything(&address)).unwrap();
+    let (event_loop, server, address) =
+        serve_here(&unique_address(), EchoDispatcher::new(Service::default()));
     let client = Client::in_loop(&event_loop);
     let caller = EchoCaller::new(&client, &address).unwrap();
     let there = caller.clone();
@@ -356,7 +347,7 @@ fn a_client_of_a_loop_blocks_other_threads_while_the_loop_is_called_directly() {
     });
     while !other.is_finished() {
         assert!(caller.look(&()).unwrap().local, "the loop's thread takes the short circuit");
-        event_loop.next(nearcall::Deadline::after(Duration::from_millis(1))).unwrap();
+        event_loop.next(Deadline::after(Duration::from_millis(1))).unwrap();
     }
     assert!(!other.join().unwrap(), "another thread goes over the mechanism");
     turn_until(&event_loop, || server.connections().is_empty());
@@ -364,10 +355,8 @@ fn a_client_of_a_loop_blocks_other_threads_while_the_loop_is_called_directly() {
 
 #[timed]
 fn an_object_of_the_same_loop_is_no_other_threads() {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
-    server.register(EchoDispatcher::new(Service::default())).unwrap();
-    server.listen("inproc:threads").unwrap();
+    let (event_loop, _server, _) =
+        serve_here("inproc:threads", EchoDispatcher::new(Service::default()));
     let client = Client::in_loop(&event_loop);
     let caller = EchoCaller::new(&client, "inproc:threads").unwrap();
     caller.nothing(&()).unwrap();
@@ -402,7 +391,7 @@ fn the_client_of_a_loop_may_be_dropped_in_another_thread() {
     wait_for_connections(&count, 2);
     thread::spawn(move || drop(caller)).join().unwrap();
     wait_for_connections(&count, 1);
-    event_loop.next(nearcall::Deadline::NOW).unwrap();
+    event_loop.next(Deadline::NOW).unwrap();
 }
 
 #[timed]
@@ -468,7 +457,7 @@ fn a_client_that_never_reconnects_names_the_end_of_its_connection() {
 #[timed]
 fn a_call_that_waits_is_served_by_a_server_that_starts_later() {
     let address = unique_address();
-    let client = builder().reconnect(ReconnectPolicy::Wait(crate::stage::PATIENCE)).build();
+    let client = builder().reconnect(ReconnectPolicy::Wait(PATIENCE)).build();
     let caller = EchoCaller::new(&client, &address).unwrap();
     let (give, take) = mpsc::channel();
     let there = caller.clone();
@@ -494,7 +483,7 @@ fn a_call_that_waits_is_served_by_a_server_that_starts_later() {
 #[timed]
 fn waiting_for_a_server_ends_with_the_call() {
     let address = unique_address();
-    let waits = builder().reconnect(ReconnectPolicy::Wait(crate::stage::PATIENCE)).build();
+    let waits = builder().reconnect(ReconnectPolicy::Wait(PATIENCE)).build();
     let caller = EchoCaller::new(&waits, &address).unwrap();
     let short = CallOptions::new().deadline(Duration::from_millis(30));
     expect_error(caller.with(short).nothing(&()), Code::DeadlineExceeded, &["no server listens"]);

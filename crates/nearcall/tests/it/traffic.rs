@@ -1,23 +1,17 @@
 //! What connections count of their messages.
 
 use nearcall::observe::{MessageCounts, Traffic};
-use nearcall::{Client, EventLoop, Limits, Server};
 
-use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::stage::{PATIENCE, timed, words};
-use crate::support::{Service, everything, unique_address};
+use crate::stage::prelude::*;
 
 const HEADER_BYTES: u64 = 40;
 
 /// Both ends count every call and reply once, small or long, before and after a switch.
 #[timed]
 fn both_ends_count_each_message_once() {
-    let event_loop = EventLoop::new().unwrap();
     let limits = Limits { switches_per_minute_max: 100, ..Limits::default() };
-    let server = Server::with_limits(&event_loop, limits);
-    server.register(EchoDispatcher::new(Service::default())).unwrap();
-    let at = unique_address();
-    server.listen(&everything(&at)).unwrap();
+    let (event_loop, server, at) =
+        serve_here_with(limits, &unique_address(), EchoDispatcher::new(Service::default()));
     let client = Client::in_loop(&event_loop).without_short_circuit();
     let echo = EchoCaller::new(&client, &at).unwrap();
     echo.nothing(&()).unwrap();

@@ -5,21 +5,17 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism, Server, Status};
 use nearcall_channel::Listener;
 use nearcall_channel::limits::HANDSHAKE_TIMEOUT;
-use nearcall_os::clock;
 use nearcall_os::process::{self, Child};
 use nearcall_os::signal::{Signal, send_by_pidfd};
 use nearcall_os::socket::{UnixAddress, unix_connect};
 use nearcall_os::socket_activation;
 
-use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::observed::{Observed, PATIENCE, wait_until};
-use crate::support::{Service, everything, expect_code, unique_address};
+use crate::observed::{Observed, PATIENCE};
+use crate::stage::prelude::*;
 
 const PART: &str = "NEARCALL_TEST_PART";
 const ADDRESS: &str = "NEARCALL_TEST_ADDRESS";
@@ -142,7 +138,7 @@ fn server(address: &str) -> Child {
 fn everywhere(case: impl Fn(&str, &Client)) {
     let event_loop = EventLoop::new().unwrap();
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
-        let _alone = crate::stage::alone(mechanism.name());
+        let _alone = alone(mechanism.name());
         for wait in mechanism.waits() {
             for client in [Client::new(), Client::in_loop(&event_loop)] {
                 case(&format!("via={mechanism}&wait={wait}"), &client);
@@ -152,9 +148,9 @@ fn everywhere(case: impl Fn(&str, &Client)) {
 }
 
 /// Kills `victim` a little later, and says when.
-fn kill_soon(victim: &Child) -> std::thread::JoinHandle<Instant> {
+fn kill_soon(victim: &Child) -> thread::JoinHandle<Instant> {
     let pidfd = victim.pidfd().try_clone_to_owned().unwrap();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         // So that most calls wait by then; it does not matter if one does not.
         clock::pause(Duration::from_millis(10));
         let at = clock::now();
@@ -228,7 +224,7 @@ fn r09_a_server_that_was_replaced_between_calls_is_found_again() {
 #[test]
 fn r08_a_client_that_is_killed_leaves_nothing_in_its_server() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
-        let _alone = crate::stage::alone(mechanism.name());
+        let _alone = alone(mechanism.name());
         let server = Observed::start();
         server.while_a_good_client_calls(|| {
             let mut client = start("client", &format!("{}?via={mechanism}", server.address));
@@ -253,7 +249,7 @@ fn a_server_that_is_killed_during_a_hunt_is_waited_for_again() {
         // It listens when a connection to its socket succeeds.
         let name = UnixAddress::Abstract(place.strip_prefix("unix:@").unwrap().as_bytes());
         wait_until("the deaf server", || unix_connect(name, Some(PATIENCE)).is_ok());
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let killer = kill_soon(&deaf);
             let next = scope.spawn(|| {
                 killer.join().unwrap();

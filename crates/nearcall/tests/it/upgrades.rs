@@ -4,21 +4,15 @@
 //! (`nearcall-channel`), switches that a program asks for (`switching.rs`).
 #![allow(clippy::print_stderr, reason = "one test prints figures")]
 
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
-
 use nearcall::control::{ConnectionsRequest, MeetRequest, ServerCaller};
 use nearcall::observe::SwitchCause;
 use nearcall::server::RunningServer;
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism, Server};
 use nearcall_channel::MeetingClient;
 use nearcall_channel::account::{Accounts, Resource};
-use nearcall_os::clock;
 
-use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::stage::{PATIENCE, Scripted, command, keeper, timed, words};
+use crate::stage::prelude::*;
 use crate::streams::served::{self, Kind, Plan, StreamsCaller, item};
-use crate::support::{LoopThread, expect_code, expect_error};
+use crate::support::LoopThread;
 
 /// Of a server whose connections move.
 pub(crate) fn moving() -> Limits {
@@ -251,7 +245,7 @@ fn one_that_has_moved_in_another_thread_ends_with_its_client() {
     let client = Client::new();
     let (handle, (give, take)) = (client.clone(), mpsc::channel());
     let (end, wait) = mpsc::channel::<()>();
-    let thread = std::thread::spawn(move || {
+    let thread = thread::spawn(move || {
         let moved = call_until_moved(&handle, &at);
         drop(handle);
         give.send(moved).unwrap();
@@ -263,7 +257,7 @@ fn one_that_has_moved_in_another_thread_ends_with_its_client() {
     assert_eq!(server.connection_counts().iter().sum::<usize>(), 1);
     drop(client);
     while server.connection_counts().iter().sum::<usize>() > 0 {
-        std::thread::yield_now();
+        thread::yield_now();
     }
     drop(end);
     thread.join().unwrap();
@@ -364,7 +358,7 @@ fn request(number: [u8; 16]) -> MeetRequest {
 /// A client over a unix socket needs no meeting.
 #[timed]
 fn one_with_a_line_of_its_own_is_not_invited() {
-    let at = crate::support::unique_address();
+    let at = unique_address();
     let server = Server::builder().limits(moving()).listen(&at).start().unwrap();
     let client = Client::new();
     let service = ServerCaller::new(&client, &server.address().to_string()).unwrap();

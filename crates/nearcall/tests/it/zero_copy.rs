@@ -9,10 +9,10 @@ pub(crate) mod kept;
 use std::cell::RefCell;
 
 use nearcall::client::Trust;
-use nearcall::{Bytes, Client, Code, Context, EventLoop, Limits, Server, Status, detach};
+use nearcall::detach;
 
-use crate::echo::{Parcel, Receipt, Span, Store, StoreCaller, StoreDispatcher};
-use crate::support::{Served, expect_code, expect_error};
+use crate::echo::{Parcel, Receipt, Store, StoreCaller, StoreDispatcher};
+use crate::stage::prelude::*;
 
 /// Does what the comments of `echo.proto` say.
 #[derive(Default)]
@@ -213,10 +213,8 @@ fn loans_work_by_copying_over_every_other_mechanism() {
 
 #[test]
 fn a_call_in_the_same_thread_passes_the_bytes_as_they_are() {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
-    server.register(StoreDispatcher::new(Shelf::default())).unwrap();
-    server.listen("inproc:shelf").unwrap();
+    let (event_loop, _server, _) =
+        serve_here("inproc:shelf", StoreDispatcher::new(Shelf::default()));
     let client = Client::in_loop(&event_loop);
     let store = StoreCaller::new(&client, "inproc:shelf").unwrap();
     let data = loaned(&store, 10_000, 7);

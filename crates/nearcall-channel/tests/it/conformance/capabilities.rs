@@ -1,16 +1,10 @@
 //! What a row of the table claims is so, and what it denies as well.
 
-use std::os::fd::AsFd;
-
-use nearcall_channel::Interest;
 use nearcall_channel::limits::PASSED_DESCRIPTORS_MAX;
-use nearcall_channel::{Deadline, Options, ReceiveError, SendError, WaitPolicy};
 use nearcall_os::{cpu, pipe};
 
 use super::sizes::{expect_message, settle};
-use crate::support::bytes::pattern;
-use crate::support::patient;
-use crate::support::play::Play;
+use crate::support::prelude::*;
 
 pub(super) fn claims_of_the_table_hold(play: &mut Play) {
     let claims = play.mechanism.capabilities();

@@ -1,10 +1,8 @@
 //! Claiming, writing in place, giving up; reading in place, reading half.
 
-use nearcall_channel::{Deadline, Endpoint, Options, ReceiveError, SendError};
-
 use super::sizes::{expect_message, settle};
-use crate::support::bytes::{expect_pattern, fill, pattern};
-use crate::support::play::Play;
+use crate::support::bytes::fill;
+use crate::support::prelude::*;
 
 /// Larger than the room of a channel that was opened with [`small`].
 const LONG: usize = 150_000;

@@ -1,14 +1,7 @@
 //! The other end closes: what it sent arrives, then everybody learns that it is gone.
 
-use std::time::Duration;
-
-use nearcall_channel::{Deadline, Endpoint, Options, ReceiveError, SendError};
-use nearcall_os::clock;
-
 use super::sizes::expect_message;
-use crate::support::DEATH_NOTICED;
-use crate::support::bytes::pattern;
-use crate::support::play::Play;
+use crate::support::prelude::*;
 
 /// Lets the other end fall asleep first. Only makes that likely: either order must work.
 pub(super) fn let_it_sleep() {

@@ -1,14 +1,8 @@
 //! The other end is killed by SIGKILL: the survivor learns of it, soon, wherever it happened.
 
-use std::time::Duration;
-
-use nearcall_channel::{Deadline, Endpoint, Mechanism, Options, ReceiveError, SendError};
-use nearcall_os::{clock, process};
-
 use super::closing::{expect_gone, let_it_sleep, send_until_gone};
 use super::sizes::expect_message;
-use crate::support::bytes::{expect_pattern, pattern};
-use crate::support::play::{Play, note};
+use crate::support::prelude::*;
 
 const LONG: usize = 400_000;
 
@@ -145,7 +139,7 @@ pub(super) fn killed_while_echoing(play: &mut Play) {
     }
     let random = Duration::from_micros(fastrand::Rng::with_seed(play.seed).u64(0..10_000));
     let victim = play.victim();
-    let killer = std::thread::spawn(move || {
+    let killer = thread::spawn(move || {
         clock::pause(random);
         process::kill_pidfd(&victim).unwrap();
         clock::monotonic_ns()
@@ -161,6 +155,6 @@ pub(super) fn killed_while_echoing(play: &mut Play) {
     let took = Duration::from_nanos(noticed_ns.saturating_sub(killer.join().unwrap()));
     note(&format!("{} by {}: death in echo noticed after {took:?}", play.mechanism, play.wait));
     assert!(matches!(error, ReceiveError::PeerGone), "{error:?}");
-    assert!(took < crate::support::DEATH_NOTICED, "noticed only after {took:?}");
+    assert!(took < DEATH_NOTICED, "noticed only after {took:?}");
     expect_gone(&mut endpoint);
 }

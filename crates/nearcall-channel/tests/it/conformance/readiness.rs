@@ -1,18 +1,12 @@
 //! Event loops: what they sleep on wakes them, and only when there is something.
 
-use std::time::Duration;
-
-use nearcall_channel::{
-    DataPath, Deadline, Endpoint, Interest, Options, ReceiveError, SendError, WaitPolicy,
-};
+use nearcall_channel::DataPath;
 use nearcall_os::epoll::{Epoll, Events};
-use nearcall_os::{clock, poll};
+use nearcall_os::poll;
 
 use super::room::fill_up;
 use super::sizes::{expect_message, settle};
-use crate::support::bytes::{expect_pattern, pattern};
-use crate::support::play::Play;
-use crate::support::{DEATH_NOTICED, PATIENCE};
+use crate::support::prelude::*;
 
 /// Long enough to see a loop that does not sleep.
 const QUIET: Duration = Duration::from_millis(20);

@@ -1,17 +1,12 @@
 //! Full and empty channels, deadlines, and both directions at once.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use nearcall_channel::Interest;
-use nearcall_channel::{Deadline, Endpoint, Options, ReceiveError, SendError, WaitPolicy};
-use nearcall_os::clock;
 use nearcall_os::poll::{PollFd, PollFlags, poll};
 
 use super::claims::expect_given_up_then;
 use super::sizes::{expect_message, settle};
-use crate::support::bytes::{expect_pattern, pattern};
-use crate::support::play::Play;
-use crate::support::{PATIENCE, patient};
+use crate::support::prelude::*;
 
 /// More small messages than any channel has room for.
 const FULL_MAX: u64 = 1_000_000;
@@ -204,7 +199,7 @@ pub(super) fn both_directions_at_once(play: &mut Play) {
 /// Sleeps until something may have become possible.
 fn rest(play: &Play, endpoint: &mut Endpoint, wants_to_send: bool) {
     if play.wait != WaitPolicy::Poll {
-        return std::thread::yield_now();
+        return thread::yield_now();
     }
     let sleep = !wants_to_send || endpoint.arm(Interest::Send);
     if !(endpoint.arm(Interest::Receive) && sleep) {

@@ -1,10 +1,7 @@
 //! Messages of every size arrive whole, once and in their order.
 
-use nearcall_channel::{Deadline, Endpoint, Options, SendError, WaitPolicy};
-
-use crate::support::bytes::{checksum, expect_pattern, pattern};
-use crate::support::patient;
-use crate::support::play::Play;
+use crate::support::bytes::checksum;
+use crate::support::prelude::*;
 
 /// Receives the next message and demands that it is number `number`, of `len` bytes.
 #[track_caller]

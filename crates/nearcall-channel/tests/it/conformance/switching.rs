@@ -1,11 +1,10 @@
 //! A connection changes its mechanism while both ends talk, from each mechanism to each.
 
 use nearcall_channel::account::{Accounts, Resource};
-use nearcall_channel::{Mechanism, Options};
 use nearcall_os::capacity::Capacity;
 
 use super::sizes::settle;
-use crate::support::play::Play;
+use crate::support::prelude::*;
 use crate::support::switcher::Switcher;
 
 pub(super) fn changes_to_every_mechanism(play: &mut Play) {

@@ -1,21 +1,16 @@
 //! Clients that break the handshake, one attack after the other on one server.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
-use std::time::Duration;
 
-use nearcall_channel::{
-    Deadline, HandshakeError, Listener, OpenError, Options, VERSION, Version, Violation, connect,
-};
-use nearcall_os::{clock, pipe};
+use nearcall_channel::{OpenError, Version};
+use nearcall_os::pipe;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-use crate::support::play::Play;
+use crate::support::prelude::*;
 use crate::support::raw::{
     ACCEPT, FRAMES, LAYOUT, READY, REFUSAL, REFUSED_LIMITS, REFUSED_MECHANISM, REFUSED_OTHER,
     REFUSED_PARTS, REFUSED_VERSION, RING_BYTES, RawLine, good_hello, good_region, hello, region,
 };
-use crate::support::{PATIENCE, patient};
 
 /// What the server must say of a client.
 #[derive(Debug, Clone, Copy)]
@@ -219,7 +214,7 @@ fn answer(line: &RawLine, bytes: &[u8], fds: &[OwnedFd]) {
 fn file(directory: &str) -> OwnedFd {
     let path = format!("{directory}/nearcall-hostile-{:016x}", fastrand::u64(..));
     let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-    std::fs::remove_file(path).unwrap();
+    fs::remove_file(path).unwrap();
     file.set_len((FRAMES + RING_BYTES as usize) as u64).unwrap();
     file.into()
 }

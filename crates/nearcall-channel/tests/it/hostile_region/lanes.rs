@@ -2,22 +2,16 @@
 //! memory while its frames name places there.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use nearcall_channel::{
-    Borrowed, Borrower, Deadline, Endpoint, Lender, Listener, Options, Place, ReceiveError, VERSION,
-};
-use nearcall_os::clock;
+use nearcall_channel::{Borrowed, Borrower, Lender, Place};
 use nearcall_os::descriptor::send_with_fds;
 use nearcall_os::region::{Backing, OwnRegion, PeerRegion};
 use rustix::fs::FallocateFlags;
 
 use super::live::{CONNECTION, HANDSHAKE, LIMIT, connections};
-use crate::support::play::{Play, note};
+use crate::support::prelude::*;
 use crate::support::raw::{ACCEPT, CONSUMED, FRAMES, LAYOUT, READY, RawLine, hello};
-use crate::support::{PATIENCE, patient};
 
 /// Size of a lane, in bytes: eight slots of 16 KiB behind half a page.
 const LANE_BYTES: usize = 2048 + 8 * (16 << 10);

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use nearcall_channel::{Deadline, Endpoint, Listener, Options, ReceiveError, SendError, VERSION};
-use nearcall_os::clock;
 use nearcall_os::region::OwnRegion;
 
-use crate::support::play::{Play, note};
+use crate::support::live_seconds;
+use crate::support::prelude::*;
 use crate::support::raw::{
     ACCEPT, CONSUMED, FRAMES, READY, RING_BYTES, RawLine, good_region, hello,
 };
-use crate::support::{PATIENCE, live_seconds, patient};
 
 /// Connections of one run, each with another stream of random bytes.
 pub(super) fn connections() -> u64 {

@@ -1,18 +1,14 @@
 //! Wake-ups that are lost, that come for nothing, and that come all the time; signals likewise.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use nearcall_channel::{Deadline, Endpoint, Listener, Options, ReceiveError, SendError, VERSION};
 use nearcall_os::region::{OwnRegion, PeerRegion};
 use nearcall_os::signal::{Caught, Signal, send_to_thread};
-use nearcall_os::{clock, futex, process, socket};
+use nearcall_os::{futex, socket};
 
-use crate::support::play::{Play, note};
+use crate::support::prelude::*;
 use crate::support::raw::{ACCEPT, FRAMES, READY, RING_BYTES, RawLine, good_region, hello};
-use crate::support::{PATIENCE, patient};
 
 /// A wait that ends by its deadline.
 const SHORT: Duration = Duration::from_millis(30);

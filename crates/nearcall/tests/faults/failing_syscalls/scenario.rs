@@ -5,15 +5,14 @@
 //! call has a deadline.
 
 use std::fmt::Display;
-use std::io::{BufRead, Write};
-use std::time::Duration;
+use std::io::Write;
 
 use nearcall::server::RunningServer;
 use nearcall::stream::{ItemReceiver, ItemSender};
-use nearcall::{CallOptions, Client, Context, EventLoop, Server, Status};
-use nearcall_os::{alloc_fail, clock};
+use nearcall_os::alloc_fail;
 
 use crate::streams::{Item, Plan, Streams, StreamsCaller, StreamsDispatcher};
+use crate::support::prelude::*;
 
 /// The address, in the environment of the child.
 pub(crate) const ADDRESS: &str = "NEARCALL_R18_ADDRESS";

@@ -4,16 +4,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Display};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::str::FromStr;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};
 use nearcall_os::ptrace::{Errno, Event, Refusal, Tracer};
 use nearcall_os::syscall_names::syscall_name;
 
 use super::scenario::{self, ADDRESS, ALLOCATION, CALL_MAX, CLIENT, Kept, Kind, USUAL};
+use crate::support::prelude::*;
 
 /// The child must have ended by then.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -180,7 +180,7 @@ fn start(kind: Kind, usual: Option<Kept>, more: &[(&str, &str)]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args([super::ENTRY, "--exact", "--nocapture", "--test-threads=1"])
-        .env(ADDRESS, crate::support::unique_address())
+        .env(ADDRESS, unique_address())
         .env(CLIENT, kind.name)
         .envs(more.iter().copied())
         .env("RUST_BACKTRACE", "0")

@@ -5,20 +5,18 @@
 //! this machine than one processor.
 
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
-use std::time::Duration;
 
-use nearcall::{Bytes, CallOptions, Client, Deadline, Mechanism};
+use nearcall::Bytes;
 use nearcall_channel::{Endpoint, Handshake, Interest, Options, SendError, connect};
+use nearcall_os::process;
 use nearcall_os::socket::{UnixAddress, try_send, unix_connect};
-use nearcall_os::{clock, process};
 use nearcall_wire::{Frame, SwitchReason, SwitchStep};
 
-use crate::echo::{EchoCaller, Parcel, Span, StoreCaller, Words};
+use crate::echo::{Parcel, Span, StoreCaller};
 use crate::raw_frames::call;
 use crate::stress::{Job, StressCaller};
-use crate::support::child::report;
-use crate::support::{Role, hello};
+use crate::support::hello;
+use crate::support::prelude::*;
 
 pub(crate) const ROLES: &[Role] = &[
     ("mechanisms", ask_for_mechanisms),

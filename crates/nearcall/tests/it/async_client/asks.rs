@@ -3,17 +3,13 @@
 //! **Not here:** clients that block (`switch_asks.rs`), switches that a task begins
 //! (`switches.rs`).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use nearcall::control::{
     HealthRequest, ServerAsyncCaller, ServerCaller, SwitchOutcome, SwitchRequest,
 };
 use nearcall::observe::SwitchCause;
-use nearcall::{Client, Code, Mechanism};
 
 use super::block_on;
-use crate::stage::timed;
+use crate::stage::prelude::*;
 use crate::switch_asks::{address, options, request, service, start};
 
 fn ask_all(admin: &ServerCaller, mechanism: &str) -> Vec<SwitchOutcome> {
@@ -107,7 +103,7 @@ fn one_whose_reply_was_looked_for_moves_at_its_next_call() {
     let outcome = admin.with(options()).switch(&soon).unwrap().connections.remove(0);
     let asked_in_vain = outcome.message.contains("next call");
     assert!(outcome.code == 0 || outcome.code == Code::DeadlineExceeded as i32, "{outcome:?}");
-    crate::observed::wait_until("the move", || {
+    wait_until("the move", || {
         // One that has begun to move needs no more calls for that.
         if asked_in_vain {
             call(&caller);

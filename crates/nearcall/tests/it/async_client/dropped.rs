@@ -1,15 +1,11 @@
 //! Futures that are dropped, at each point at which they may be.
 
-use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, Limits, Status};
 use nearcall_testkit::tasks;
 
 use super::{Books, PATIENCE, Served, block_on, poll_once, words};
-use crate::echo::{EchoAsyncCaller, EchoCaller, Failure, Span, Words};
-use crate::support::expect_code;
+use crate::stage::prelude::*;
 
 /// Polls a future so many times, when it is woken or some time has passed. Returns whether it has
 /// ended.
@@ -21,9 +17,9 @@ fn poll_times<T>(future: &mut (impl Future<Output = T> + Unpin), polls: u64) -> 
         if polled.is_ready() {
             return true;
         }
-        let start = nearcall_os::clock::now();
+        let start = clock::now();
         while woken.count() == before && start.elapsed() < Duration::from_millis(5) {
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
     false
@@ -135,10 +131,10 @@ fn a_waker_that_panics_ends_nothing_else() {
     let polled = first.as_mut().poll(&mut Context::from_waker(&panics));
     assert!(polled.is_pending());
     // Both are answered at once.
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let second = scope.spawn(|| block_on(echo.later(&words(2))).unwrap().number);
         while Books::get(&served.books.held) < 2 {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         answering.fail(&Failure::default()).unwrap();
         assert_eq!(second.join().unwrap(), 2);
@@ -153,7 +149,7 @@ fn a_waker_that_panics_ends_nothing_else() {
 /// A waker that holds the future which it wakes, as tasks of executors do: dropping the last one
 /// drops the call.
 struct Task {
-    call: std::sync::Mutex<Option<futures_util::future::BoxFuture<'static, Result<Words, Status>>>>,
+    call: Mutex<Option<futures_util::future::BoxFuture<'static, Result<Words, Status>>>>,
 }
 
 impl Wake for Task {
@@ -169,7 +165,7 @@ fn a_call_may_be_dropped_by_the_drop_of_its_waker() {
     for _ in 0..10 {
         let caller = echo.clone();
         let call = Box::pin(async move { caller.later(&words(1)).await });
-        let task = Arc::new(Task { call: std::sync::Mutex::new(Some(call)) });
+        let task = Arc::new(Task { call: Mutex::new(Some(call)) });
         let waker = Waker::from(Arc::clone(&task));
         let mut call = task.call.lock().unwrap();
         let polled = call.as_mut().unwrap().as_mut().poll(&mut Context::from_waker(&waker));

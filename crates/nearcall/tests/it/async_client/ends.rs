@@ -1,18 +1,14 @@
 //! How calls end that do not end by a reply.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::{join_all, join3};
 use nearcall::client::ReconnectPolicy;
-use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism};
 use nearcall_channel::{Listener, Options};
-use nearcall_os::clock;
 
 use super::{Books, PATIENCE, Served, block_on, poll_once, start_to_drain, words};
-use crate::echo::EchoAsyncCaller;
-use crate::observed::wait_until;
-use crate::stage::timed;
-use crate::support::{expect_code, expect_error, hello, unique_address};
+use crate::stage::prelude::*;
+use crate::support::hello;
 use crate::two_processes;
 
 #[test]
@@ -109,7 +105,7 @@ fn wait_for_the_end(client: &Client) {
     let start = clock::now();
     while !client.connections().is_empty() {
         assert!(start.elapsed() < PATIENCE, "the driver has not noticed it");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -223,7 +219,7 @@ fn a_server_that_ends_each_connection_is_connected_to_ever_more_seldom() {
         Some(endpoint)
     };
     let client = Client::builder().reconnect(ReconnectPolicy::AtOnce(Duration::MAX)).build();
-    let accepted = std::thread::scope(|scope| {
+    let accepted = thread::scope(|scope| {
         let first = scope.spawn(|| accept(Deadline::after(PATIENCE)).unwrap());
         block_on(client.hunt_async(&address, PATIENCE)).unwrap();
         drop(first.join().unwrap());

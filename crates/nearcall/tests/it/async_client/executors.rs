@@ -3,15 +3,12 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_util::future::join3;
 use nearcall::client::{AsyncCall, AsyncObjectRef, AsyncSend};
-use nearcall::{CallOptions, Client, Code, Mechanism};
 
 use super::{Books, PATIENCE, Served, block_on, words};
-use crate::echo::{EchoAsyncCaller, Failure, Words};
-use crate::support::expect_code;
+use crate::stage::prelude::*;
 
 /// Calls of every kind, one after the other and side by side.
 async fn exercise(client: Client, address: String) {
@@ -112,7 +109,7 @@ fn many_threads_poll_tasks_of_one_connection() {
         let served = Served::start();
         let client = Client::new();
         let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for thread in 0..THREADS {
                 let echo = &echo;
                 scope.spawn(move || {
@@ -169,7 +166,7 @@ fn a_call_begins_in_one_executor_and_ends_in_another() {
         assert!(first.await);
         // The connection was opened meanwhile, or is: the call is sent by the next poll at last.
     });
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let answered = scope.spawn(|| block_on(call));
         let answerer = EchoAsyncCaller::new(&client, &served.address).unwrap();
         while Books::get(&served.books.held) == 0 {

@@ -1,15 +1,11 @@
 //! More than there is room for: calls in flight, messages in the channel.
 
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use nearcall::{CallOptions, Client, Code, Limits};
 
 use super::{Books, PATIENCE, Served, block_on, poll_once, words};
-use crate::echo::{EchoAsyncCaller, EchoCaller, Failure, Span, Words};
-use crate::support::{expect_code, expect_error};
+use crate::stage::prelude::*;
 
 const MANY: u64 = 10_000;
 
@@ -154,12 +150,12 @@ fn calls_that_wait_for_a_place_and_for_room_do_not_wait_for_each_other() {
 /// Has the server do nothing until its gate opens.
 fn block(served: &Served) -> JoinHandle<()> {
     let address = served.address.clone();
-    let thread = std::thread::spawn(move || {
+    let thread = thread::spawn(move || {
         let blocker = EchoCaller::new(&Client::new(), &address).unwrap();
         blocker.work(&Span { ms: 0 }).unwrap();
     });
     while !served.books.is_blocked.load(Ordering::SeqCst) {
-        std::thread::yield_now();
+        thread::yield_now();
     }
     thread
 }
@@ -188,10 +184,10 @@ fn a_message_longer_than_the_room_is_awaited_until_it_is_in_the_channel() {
         block_on(echo.note(&long)).unwrap();
         drop((echo, client));
         blocked.join().unwrap();
-        let start = nearcall_os::clock::now();
+        let start = clock::now();
         while Books::get(&served.books.notes) < 3 {
             assert!(start.elapsed() < PATIENCE, "{via}: a message was lost");
-            std::thread::yield_now();
+            thread::yield_now();
         }
         assert_eq!(Books::get(&served.books.notes_sum), 4, "{via}");
     }

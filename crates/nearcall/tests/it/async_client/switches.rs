@@ -1,20 +1,14 @@
 //! A connection that tasks share moves to another mechanism while they use it.
 
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
-use nearcall::{Client, Code, Deadline, Limits, Mechanism};
 use nearcall_channel::{Listener, Options};
-use nearcall_os::clock;
 
 use super::{block_on, poll_once};
-use crate::echo::EchoAsyncCaller;
-use crate::stage::{PATIENCE, timed, words};
+use crate::stage::prelude::*;
 use crate::streams::served::{StreamsAsyncCaller, item};
-use crate::support::{expect_error, hello, unique_address};
+use crate::support::hello;
 use crate::switching::{BOOKS, Both, long};
 
 const SOME: [Mechanism; 6] = [
@@ -219,8 +213,8 @@ fn what_cannot_be_had_is_refused_and_the_connection_stays() {
 fn a_server_that_does_not_answer_is_given_up_at_the_timeout() {
     let address = unique_address();
     let listener = Listener::bind(&address.parse().unwrap()).unwrap();
-    let (give, end) = std::sync::mpsc::channel::<()>();
-    let server = std::thread::spawn(move || {
+    let (give, end) = mpsc::channel::<()>();
+    let server = thread::spawn(move || {
         let mut endpoint = listener.accept(Deadline::after(PATIENCE), &Options::default()).unwrap();
         endpoint.send(&hello(1, 2), Deadline::after(PATIENCE)).unwrap();
         let _ = end.recv();

@@ -2,20 +2,12 @@
 //!
 //! **Not here:** those of callers that block, and what a server makes of them (`upgrades.rs`).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
 use nearcall::control::{HealthRequest, ServerAsyncCaller};
 use nearcall::observe::{ConnectionInfo, SwitchCause};
-use nearcall::{Client, Code, Mechanism};
-use nearcall_os::clock;
 
 use super::block_on;
 use super::switches::{keep_calling, keep_noting, keep_streaming};
-use crate::echo::EchoAsyncCaller;
-use crate::observed::wait_until;
-use crate::stage::{PATIENCE, timed, words};
+use crate::stage::prelude::*;
 use crate::streams::served::StreamsAsyncCaller;
 use crate::switching::BOOKS;
 use crate::upgrades::{busy, moving, plain, staying};

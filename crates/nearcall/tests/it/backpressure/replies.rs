@@ -3,21 +3,15 @@
 //!
 //! **Not here:** callers that do not read (`unread.rs`).
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
 use futures_util::future::join_all;
 use nearcall::observe::RefusalKind;
 use nearcall::server::RunningServer;
 use nearcall::service::{Blocking, BlockingPool};
-use nearcall::{CallOptions, Client, EventLoop, Limits, Mechanism, Server, Status};
-use nearcall_os::clock;
 
-use crate::echo::{EchoAsyncCaller, EchoCaller, Words};
-use crate::services::{Futures, Threaded};
-use crate::stage::{PATIENCE, in_time_of, timed, words};
+use crate::services::Futures;
+use crate::stage::in_time_of;
+use crate::stage::prelude::*;
 use crate::streams::served::{self, Kind, Plan, item};
-use crate::support::{Served, everything, unique_address};
 
 /// Bytes of each reply, and calls at once.
 pub(crate) const LOADS: [(usize, usize); 4] =

@@ -1,15 +1,8 @@
 //! Callers that do not read the replies that they asked for: cut off if they read nothing for a
 //! time, and not if they read a little.
 
-use std::time::Duration;
-
-use nearcall::{Client, Code, Limits};
-use nearcall_os::clock;
-
 use super::replies::Replying;
-use crate::echo::EchoCaller;
-use crate::observed::wait_until;
-use crate::stage::{in_time, timed, words};
+use crate::stage::prelude::*;
 
 fn within(unread_timeout: Duration) -> Replying {
     Replying::with(Limits { unread_timeout, ..Limits::default() })

@@ -1,18 +1,14 @@
 //! Addresses that are invalid, that have no listener, or that belong to another server.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use nearcall::server::ListenError;
-use nearcall::{Client, Code, EventLoop, Limits, Mechanism, Server};
 use nearcall_channel::HandshakeError;
-use nearcall_os::clock;
 use nearcall_os::socket::{UnixAddress, unix_listen};
 
 use super::expect;
-use crate::echo::EchoCaller;
 use crate::observed::{Observed, PATIENCE};
-use crate::support::unique_address;
+use crate::stage::prelude::*;
 
 /// A path that no other test has; what is there goes with it.
 struct Place(PathBuf);
@@ -158,7 +154,7 @@ fn a_hunt_finds_a_server_that_starts_later() {
     let event_loop = EventLoop::new().unwrap();
     for client in [Client::new(), Client::in_loop(&event_loop)] {
         let address = unique_address();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let server = scope.spawn(|| {
                 clock::pause(Duration::from_millis(50));
                 Observed::at(&address, Limits::default())

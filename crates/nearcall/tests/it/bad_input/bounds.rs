@@ -1,21 +1,17 @@
 //! Too large and too many: refused with the limit in the text, and nothing else ends.
 
-use std::time::Duration;
-
+use nearcall::Message;
 use nearcall::client::ObjectRef;
 use nearcall::prost::DecodeError;
 use nearcall::prost::bytes::{Buf, BufMut};
 use nearcall::prost::encoding::{DecodeContext, WireType};
-use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, Message};
 use nearcall_channel::{Endpoint, SendError};
-use nearcall_os::clock;
 use nearcall_wire::Frame;
 
 use super::expect;
 use super::frames::{call, greeted, receive};
-use crate::echo::{EchoCaller, Span, Words};
 use crate::observed::{Observed, PATIENCE};
-use crate::support::{method, object};
+use crate::stage::prelude::*;
 
 /// A message of any length that fails the test when it is marshalled.
 #[derive(Debug)]

@@ -1,18 +1,14 @@
 //! A client that opens a channel as it should and then sends what no client sends.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
 use nearcall::observe::{RefusalKind, RefusedUser};
-use nearcall::{CallOptions, Client, Deadline, EventLoop, Mechanism, Server};
 use nearcall_channel::{Endpoint, Options, connect};
 use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES};
 
-use crate::echo::EchoCaller;
-use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
+use crate::observed::{Observed, PATIENCE, while_a_good_client_calls};
 pub(super) use crate::raw_frames::{call, receive};
 use crate::raw_frames::{channel_at, expect_closed, greeted_at, violations};
-use crate::support::{Served, hello};
+use crate::stage::prelude::*;
+use crate::support::hello;
 
 /// A channel to the server, on which the server has greeted.
 pub(super) fn channel(server: &Observed, mechanism: Mechanism) -> Endpoint {
@@ -77,7 +73,7 @@ fn half_a_message_delays_no_other_client() {
                 let mut claim = endpoint.claim(message_bytes, Deadline::after(PATIENCE)).unwrap();
                 claim.write(&vec![0; message_bytes / 2]).unwrap();
                 // Stays so while the good client calls on, and another comes.
-                nearcall_os::clock::pause(Duration::from_millis(10));
+                clock::pause(Duration::from_millis(10));
                 let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
                 let options = CallOptions::new().deadline(PATIENCE);
                 if let Err(status) = echo.with(options).nothing(&()) {
@@ -122,7 +118,7 @@ pub(super) fn ask_and_stay(address: &str, mechanism: Mechanism, stay: Duration) 
         endpoint.send(&call(1 << 16 | slot, "Say", &[], &[]), soon()).unwrap();
     }
     endpoint.send(b"no frame", soon()).unwrap();
-    nearcall_os::clock::pause(stay);
+    clock::pause(stay);
 }
 
 #[test]
@@ -248,7 +244,7 @@ fn a_connection_that_breaks_the_protocol_is_closed_with_the_reason_and_counted()
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
     let address = server.listen("tcp://127.0.0.1:0").unwrap().to_string();
-    let client = std::thread::spawn(move || {
+    let client = thread::spawn(move || {
         let mut endpoint =
             connect(&address.parse().unwrap(), Mechanism::Tcp, &Options::default()).unwrap();
         receive(&mut endpoint).expect("the server greets");

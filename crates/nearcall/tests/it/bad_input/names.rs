@@ -3,12 +3,10 @@
 use nearcall::client::ObjectRef;
 use nearcall::server::RegisterError;
 use nearcall::service::{Idempotency, Interface, Method, MethodKind};
-use nearcall::{CallOptions, Client, Code, EventLoop, Server};
 
 use super::expect;
-use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::observed::Observed;
-use crate::support::Service;
+use crate::stage::prelude::*;
 
 /// From a later version of the file: `Shout` is new.
 static SHOUT: Method = method(0xdead_beef, "Shout", MethodKind::Unary);
@@ -64,10 +62,8 @@ fn a_call_of_an_unregistered_instance_gets_a_list_of_what_there_is() {
 
 #[test]
 fn the_short_circuit_reports_the_same() {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
-    server.register(EchoDispatcher::new(Service::default())).unwrap();
-    server.listen("inproc:names").unwrap();
+    let (event_loop, _server, _) =
+        serve_here("inproc:names", EchoDispatcher::new(Service::default()));
     let client = Client::in_loop(&event_loop);
     let absent = EchoCaller::new(&client, "inproc:names#absent").unwrap();
     let words = ["echo.v1.Echo@absent", "inproc:names", "this server has echo.v1.Echo"];

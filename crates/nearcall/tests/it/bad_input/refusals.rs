@@ -1,24 +1,21 @@
 //! What an operator sees of bad input: counters with kind, user and process, and lines for the
 //! subscriber of `tracing`.
 
-use std::sync::{Arc, LazyLock, Mutex};
-use std::time::Duration;
+use std::sync::LazyLock;
 
 use nearcall::event_loop::Event;
 use nearcall::observe::{ConnectionInfo, RefusalCount, RefusalKind, RefusedUser};
-use nearcall::{Deadline, EventLoop, Limits, Mechanism, Server};
 use nearcall_channel::Endpoint;
+use nearcall_os::process;
 use nearcall_os::socket::{UnixAddress, unix_connect};
-use nearcall_os::{clock, process};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Dispatch, Metadata, Subscriber};
 
-use crate::echo::EchoDispatcher;
-use crate::observed::{PATIENCE, wait_until};
+use crate::observed::PATIENCE;
 use crate::raw_frames::{call, expect_closed, greeted_at, receive};
-use crate::support::{Service, unique_address};
+use crate::stage::prelude::*;
 
 /// Lines of one kind and user that may come each second.
 const LINES_PER_SECOND: usize = 5;
@@ -80,7 +77,7 @@ fn report_of(limits: Limits, case: impl FnOnce(&str, &Mutex<Report>)) -> Report 
     LazyLock::force(&ANOTHER);
     let report = Arc::new(Mutex::new(Report::default()));
     let (lines, to) = (Lines(Arc::clone(&report)), Arc::clone(&report));
-    let (give, take) = std::sync::mpsc::channel();
+    let (give, take) = mpsc::channel();
     let serve = move || {
         let event_loop = EventLoop::new().unwrap();
         let server = Server::with_limits(&event_loop, limits);
@@ -94,7 +91,7 @@ fn report_of(limits: Limits, case: impl FnOnce(&str, &Mutex<Report>)) -> Report 
             (report.counts, report.connections) = (counts, connections);
         }
     };
-    let thread = std::thread::spawn(|| tracing::subscriber::with_default(lines, serve));
+    let thread = thread::spawn(|| tracing::subscriber::with_default(lines, serve));
     let (stopper, address) = take.recv().unwrap();
     case(&address, &report);
     stopper.stop();

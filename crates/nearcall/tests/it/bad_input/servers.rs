@@ -1,29 +1,24 @@
 //! Servers that do what no server does, and what their clients are told.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-
 use nearcall::client::ReconnectPolicy;
-use nearcall::{CallOptions, Client, Code, Deadline, EventLoop};
 use nearcall_channel::{Endpoint, Listener, Options};
-use nearcall_os::clock;
 use nearcall_wire::{CallId, Frame, Payload};
 
 use super::expect;
 use super::frames::{call, receive};
-use crate::echo::{EchoCaller, Words};
 use crate::observed::PATIENCE;
-use crate::support::{hello, unique_address};
+use crate::stage::prelude::*;
+use crate::support::hello;
 
 /// A client's call to a server that does `serve` with its channel.
 fn call_to(
     serve: impl FnOnce(&mut Endpoint) + Send,
     options: &CallOptions,
     in_loop: bool,
-) -> Result<Words, nearcall::Status> {
+) -> Result<Words, Status> {
     let address = unique_address();
     let listener = Listener::bind(&address.parse().unwrap()).unwrap();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(move || {
             let accepted = listener.accept(Deadline::after(PATIENCE), &Options::default());
             let mut endpoint = accepted.unwrap();
@@ -149,7 +144,7 @@ fn a_server_that_ends_connections_as_soon_as_they_are_open_is_given_pauses() {
     let address = unique_address();
     let listener = Listener::bind(&address.parse().unwrap()).unwrap();
     let (connections, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::SeqCst) {
                 let accepted = listener.accept(Deadline::after(PATIENCE), &Options::default());

@@ -7,14 +7,12 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Instant;
 
-use nearcall::{Client, Limits};
 use nearcall_channel::limits::HANDSHAKE_TIMEOUT;
-use nearcall_os::clock;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket::{UnixAddress, recv, send, unix_connect};
 
-use crate::echo::EchoCaller;
 use crate::observed::{Observed, PATIENCE};
+use crate::stage::prelude::*;
 
 const HTTP: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8.5.0\r\n\r\n";
 

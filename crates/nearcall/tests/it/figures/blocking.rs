@@ -1,19 +1,10 @@
 //! Calls of a client while methods for another one block threads of a pool.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
-
 use nearcall::service::{Blocking, BlockingPool};
-use nearcall::{CallOptions, Client, Limits};
-use nearcall_os::clock;
 
 use super::{compare, count, rounds, time_calls};
-use crate::echo::EchoCaller;
-use crate::observed::wait_until;
-use crate::services::{Threaded, serve};
-use crate::stage::words;
+use crate::services::serve;
+use crate::stage::prelude::*;
 
 /// Calls that block at the same time: half of the threads of a pool.
 const BLOCKED: usize = 4;

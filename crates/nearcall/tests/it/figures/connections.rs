@@ -1,18 +1,11 @@
 //! Many connections to a server with two event loops, of which each has a call in flight.
 
-use std::time::Duration;
-
-use nearcall::{Client, Server};
-use nearcall_os::clock;
 use nearcall_os::process::raise_descriptor_limit;
 use nearcall_os::procfs_memory::rollup;
 use tokio::runtime::Runtime;
 
 use super::{count, median, rounds};
-use crate::echo::EchoAsyncCaller;
-use crate::services::Threaded;
-use crate::stage::words;
-use crate::support::unique_address;
+use crate::stage::prelude::*;
 
 /// Memory of this process, which has both ends of each connection, without the kernel's.
 fn memory_bytes() -> f64 {

@@ -1,14 +1,7 @@
 //! How late deadlines are.
 
-use std::time::Duration;
-
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits};
-use nearcall_os::clock;
-
 use super::{count, percentile};
-use crate::echo::EchoCaller;
-use crate::stage::{keeper, serve_scripted, words};
-use crate::support::expect_code;
+use crate::stage::prelude::*;
 
 /// How late deadlines of 5 ms are: `NEARCALL_DEADLINES`, 20 by default, 1000 for the figure.
 #[test]

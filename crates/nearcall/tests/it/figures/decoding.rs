@@ -2,18 +2,13 @@
 //! kind that grows, with the bound of the decoded size and without; and how long one message of any
 //! kind keeps another client waiting.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-
 use nearcall::control::ServerCaller;
 use nearcall::prost::encoding::encode_varint;
 use nearcall::service::Interface;
-use nearcall::{Client, Limits};
-use nearcall_os::clock;
 
 use super::rounds;
 use crate::decoded_size::{Raw, nested, serve};
-use crate::support::{method, object};
+use crate::stage::prelude::*;
 use nearcall_testkit::sizes::{Count, SizesCaller};
 
 /// The longest body: a message with its header is 4 MiB.

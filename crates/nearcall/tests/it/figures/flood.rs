@@ -1,16 +1,7 @@
 //! Calls of a client while another one floods the server.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use nearcall::{CallOptions, Client};
-use nearcall_os::clock;
-
 use super::{count, percentile};
-use crate::echo::EchoCaller;
-use crate::support::Served;
+use crate::stage::prelude::*;
 
 /// Response times of a client that calls once a millisecond, in microseconds: median and p99.
 fn paced(served: &Served, way: &str, calls: usize) -> (f64, f64) {

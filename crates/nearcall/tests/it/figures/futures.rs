@@ -1,15 +1,8 @@
 //! Many futures of one caller in flight, in one thread of tokio.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use nearcall::{Client, Limits};
-use nearcall_os::clock;
-
 use super::{count, median, rounds};
-use crate::echo::EchoAsyncCaller;
-use crate::services::{Shelf, Threaded, put, serve, take_all};
-use crate::stage::words;
+use crate::services::{Shelf, put, serve, take_all};
+use crate::stage::prelude::*;
 
 /// `NEARCALL_FUTURES`, 1000 by default, 10000 for the figure: answered at once with the usual limit
 /// of calls in flight and without, and answered when all have come to the service.

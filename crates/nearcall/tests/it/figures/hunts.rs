@@ -5,17 +5,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use nearcall::Limits;
-use nearcall_os::clock;
 use nearcall_os::process::Child;
 
 use super::{count, percentile};
-use crate::echo::EchoDispatcher;
 use crate::hunts::Form;
-use crate::observed::{PATIENCE, wait_until};
-use crate::support::{LoopThread, Service};
+use crate::observed::PATIENCE;
+use crate::stage::prelude::*;
+use crate::support::LoopThread;
 use nearcall_testkit::directory::Directory;
 
 /// What a process of this test does. Not set: it starts the one that measures, which has a runtime

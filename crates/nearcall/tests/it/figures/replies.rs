@@ -1,12 +1,10 @@
 //! Many large replies at once to callers that read them, and another client beside them.
 
-use nearcall::Client;
-
 use super::{count, percentile};
 use crate::backpressure::replies::{
     LOADS, Replying, SERVICES, WAYS, async_round, blocking_round, times_beside,
 };
-use crate::echo::{EchoAsyncCaller, EchoCaller};
+use crate::stage::prelude::*;
 
 /// Prints how many of `NEARCALL_REPLY_ROUNDS` rounds, 10 by default, 300 for the figure, brought
 /// all replies, for blocking callers and tasks, and the response times of another client meanwhile.
@@ -34,13 +32,7 @@ fn parallel_replies() {
 }
 
 /// Runs rounds, each of which returns the calls that have failed.
-fn print(
-    name: &str,
-    callers: &str,
-    rounds: usize,
-    beside: &str,
-    round: impl Fn() -> Vec<nearcall::Status>,
-) {
+fn print(name: &str, callers: &str, rounds: usize, beside: &str, round: impl Fn() -> Vec<Status>) {
     let (mut whole, mut lost, mut why) = (0, 0, None);
     let mut times_ns = times_beside(beside, || {
         for _ in 0..rounds {

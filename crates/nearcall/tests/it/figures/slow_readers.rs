@@ -1,17 +1,11 @@
 //! Calls beside a stream that is not read, over its connection: of a client that blocks, and of
 //! tasks.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
 use futures_util::StreamExt;
-use nearcall::{Client, Limits};
-use nearcall_os::clock;
 use nearcall_os::procfs_memory::rollup;
 
 use super::{compare, count, rounds, time_calls};
-use crate::stage::PATIENCE;
+use crate::stage::prelude::*;
 use crate::streams::served::{Kind, Plan, Served, StreamsAsyncCaller, item};
 
 const ITEM_BYTES: u32 = 10_000;

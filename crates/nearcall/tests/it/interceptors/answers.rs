@@ -1,22 +1,14 @@
 //! Interceptors of a server see the end that the caller gets, whatever the service meant to send.
 
-use std::sync::Arc;
-use std::thread;
-
 use nearcall::service::{
     Blocking, BlockingPool, Dispatcher, Incoming, Interface, Responder, TaskRunner,
 };
 use nearcall::stream::ReplyStream;
-use nearcall::{Client, Code, Context, Limits, Server, Status};
 
 use super::streaming::{COUNT, NUMBERS, count};
 use super::{Log, Notes, in_one_loop_with};
-use crate::async_client::block_on;
-use crate::echo::{EchoCaller, Words};
-use crate::observed::wait_until;
-use crate::services::{Futures, Shelf, Threaded, put, take_all};
-use crate::stage::{timed, words};
-use crate::support::{Served, object};
+use crate::services::{Futures, Shelf, put, take_all};
+use crate::stage::prelude::*;
 
 const WAYS: [&str; 6] = ["now", "thread", "future", "elsewhere", "pool", "pool-later"];
 

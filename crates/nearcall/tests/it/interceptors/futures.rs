@@ -2,16 +2,10 @@
 
 use std::pin::pin;
 use std::task::{Context, Waker};
-use std::time::Duration;
-
-use nearcall::{CallOptions, Client, Code, Limits};
 
 use super::{Adds, Log, Notes, Refuses, noting};
-use crate::async_client::block_on;
-use crate::echo::EchoAsyncCaller;
-use crate::services::{Futures, Threaded};
-use crate::stage::{timed, words};
-use crate::support::{Served, expect_code};
+use crate::services::Futures;
+use crate::stage::prelude::*;
 
 /// A server without interceptors, and a client with two.
 fn start(log: &Log) -> (Served, EchoAsyncCaller) {
@@ -39,7 +33,7 @@ fn futures_are_seen_from_their_first_poll_to_their_end() {
         assert_eq!(echo.say(&request).await.unwrap().number, 4);
         let ends = ["c2 ended: Say OK", "c1 ended: Say OK"];
         log.expect(&[&["c1: Say", "c2: Say", "runs Say"], &ends[..]].concat());
-        let failed = echo.fail(&crate::echo::Failure::default()).await;
+        let failed = echo.fail(&Failure::default()).await;
         assert_eq!(failed.unwrap_err().code(), Code::NotFound);
         let ends = ["c2 ended: Fail NOT_FOUND", "c1 ended: Fail NOT_FOUND"];
         log.expect(&[&["c1: Fail", "c2: Fail"], &ends[..]].concat());

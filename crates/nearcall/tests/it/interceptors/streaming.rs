@@ -7,13 +7,9 @@ use nearcall::service::{Dispatcher, Idempotency, Incoming, Interface, Method, Me
 use nearcall::stream::{
     AsyncReplyStream, AsyncRequestStream, ItemReceiver, ItemSender, ReplyStream, RequestStream,
 };
-use nearcall::{CallOptions, Client, Code, Context, Limits, Status};
 
 use super::{Log, Notes, Refuses};
-use crate::async_client::block_on;
-use crate::echo::Words;
-use crate::stage::{timed, words};
-use crate::support::{Served, object};
+use crate::stage::prelude::*;
 
 pub(super) static COUNT: Method = method(1, "Count", MethodKind::ReplyStream);
 static SUM: Method = method(2, "Sum", MethodKind::RequestStream);

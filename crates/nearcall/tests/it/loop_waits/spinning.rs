@@ -2,8 +2,6 @@
 //!
 //! **Invariants:** a loss shows as a call that does not end in time.
 
-use std::thread;
-
 use super::*;
 
 const ADAPTIVE: &str = "?via=shm&wait=adaptive";

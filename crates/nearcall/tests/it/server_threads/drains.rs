@@ -2,23 +2,16 @@
 
 use std::future::pending;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use futures_util::future::abortable;
 use nearcall::service::{Blocking, BlockingPool, Dispatcher, TaskRunner};
-use nearcall::{Client, Code, Deadline, EventLoop, Mechanism, Server};
 use nearcall_channel::{HandshakeError, Options, connect_over};
 use nearcall_os::socket::{UnixAddress, unix_connect};
 
 use super::{Caller, Gate, connect, gated, shared_echo, start, total, with_itself};
-use crate::async_client::{block_on, poll_once};
-use crate::echo::{EchoCaller, Words};
-use crate::observed::wait_until;
-use crate::services::{Futures, Threaded};
-use crate::stage::{PATIENCE, in_time, timed, words};
-use crate::support::unique_address;
+use crate::async_client::poll_once;
+use crate::services::Futures;
+use crate::stage::prelude::*;
 
 #[timed]
 fn a_drain_lets_calls_end_and_refuses_new_ones() {

@@ -1,17 +1,10 @@
 //! Answers from threads that are not the loop's.
 
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
-
 use nearcall::client::PendingCall;
 use nearcall::service::Responder;
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Server};
 
 use super::{Shelf, Threaded, code, keeping, put, serve, take_all, wait_for};
-use crate::echo::{EchoCaller, Words};
-use crate::observed::wait_until;
-use crate::stage::{timed, turn_until, words};
+use crate::stage::prelude::*;
 
 const WAYS: [&str; 4] = ["", "?via=shm-futex", "?via=shm-eventfd", "?via=unix-stream"];
 
@@ -187,7 +180,7 @@ fn an_answer_from_a_thread_wakes_a_caller_in_the_loop() {
         })
     });
     server.register(service).unwrap();
-    let address = server.listen(&crate::support::unique_address()).unwrap().to_string();
+    let address = server.listen(&unique_address()).unwrap().to_string();
     for short in [true, false] {
         let client = Client::in_loop(&event_loop);
         let client = if short { client } else { client.without_short_circuit() };
@@ -203,10 +196,7 @@ fn an_answer_from_a_thread_wakes_a_caller_in_the_loop() {
 #[timed]
 fn a_caller_in_the_loop_can_give_up() {
     let shelf = Shelf::default();
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
-    server.register(keeping(&shelf)).unwrap();
-    let address = server.listen(&crate::support::unique_address()).unwrap().to_string();
+    let (event_loop, _server, address) = serve_here(&unique_address(), keeping(&shelf));
     for short in [true, false] {
         let client = Client::in_loop(&event_loop);
         let client = if short { client } else { client.without_short_circuit() };

@@ -1,18 +1,10 @@
 //! Methods that block, in the threads of a pool.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
-
 use nearcall::observe::{CallEnd, Interceptor, RefusalKind};
 use nearcall::service::{Blocking, BlockingPool, WhenFull};
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Server, Status};
 
 use super::{Threaded, code, serve, start, thread_number};
-use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::observed::wait_until;
-use crate::stage::{in_time, timed, turn_until, words};
-use crate::support::{Served, expect_error};
+use crate::stage::prelude::*;
 
 const WAYS: [&str; 3] = ["", "?via=shm-futex", "?via=unix-stream"];
 
@@ -81,7 +73,7 @@ fn a_full_pool_refuses_and_the_server_counts_it() {
     let (gate, service) = Gate::new();
     let pool = BlockingPool::builder().threads(1).queue(1).build();
     let builder = Server::builder().register(Blocking::new(service, &pool));
-    let server = builder.listen(&crate::support::unique_address()).start().unwrap();
+    let server = builder.listen(&unique_address()).start().unwrap();
     let client = Client::new();
     let echo = EchoCaller::new(&client, &server.address().to_string()).unwrap();
     let first = start(&echo, &words(1), &options());
@@ -166,7 +158,7 @@ fn a_method_in_a_pool_learns_of_the_end_of_its_call() {
     let service = Threaded::new(move |context, _| {
         inside.fetch_add(1, Ordering::SeqCst);
         while !context.is_cancelled() {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         seen.fetch_add(1, Ordering::SeqCst);
         Err(Status::cancelled("the caller does not wait any more"))
@@ -183,7 +175,7 @@ fn a_method_in_a_pool_learns_of_the_end_of_its_call() {
     drop(cancelled);
     assert_eq!(code(late.wait()), Code::DeadlineExceeded);
     wait_until("two of them", || {
-        let _ = echo.fail(&crate::echo::Failure::default());
+        let _ = echo.fail(&Failure::default());
         ended.load(Ordering::SeqCst) == 2
     });
     drop((left, echo, client));
@@ -252,15 +244,13 @@ fn a_pool_without_threads_is_refused() {
 /// A caller of the loop's own thread does not run the method there either.
 #[timed]
 fn the_short_circuit_goes_through_the_pool() {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
     let pool = BlockingPool::builder().threads(1).build();
     let service = Threaded::new(|context, request| match request.number {
         0 => Ok(words(thread_number())),
         _ => context.answer_later(|responder| responder.finish(Ok(words(7)))),
     });
-    server.register(Blocking::new(service, &pool)).unwrap();
-    let address = server.listen("inproc:blocking").unwrap().to_string();
+    let (event_loop, _server, address) =
+        serve_here("inproc:blocking", Blocking::new(service, &pool));
     let client = Client::in_loop(&event_loop);
     let echo = EchoCaller::new(&client, &address).unwrap();
     assert_ne!(echo.say(&words(0)).unwrap().number, thread_number());
@@ -272,12 +262,10 @@ fn the_short_circuit_goes_through_the_pool() {
 
 #[timed]
 fn a_pool_that_closes_answers_what_waits_in_it() {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
     let (gate, service) = Gate::new();
     let pool = BlockingPool::builder().threads(1).build();
-    server.register(Blocking::new(service, &pool)).unwrap();
-    let address = server.listen(&crate::support::unique_address()).unwrap().to_string();
+    let (event_loop, server, address) =
+        serve_here(&unique_address(), Blocking::new(service, &pool));
     let client = Client::in_loop(&event_loop).without_short_circuit();
     let echo = EchoCaller::new(&client, &address).unwrap();
     let runs = start(&echo, &words(1), &options());

@@ -1,21 +1,13 @@
 //! Async services: methods whose futures answer, on the loop and on tokio.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
-use std::thread;
-use std::time::Duration;
 
 use nearcall::client::PendingCall;
 use nearcall::service::TaskRunner;
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Server, Status};
 
 use super::{Futures, Shelf, code, put, serve, start, thread_number, wait_for};
-use crate::echo::{EchoCaller, Words};
-use crate::observed::wait_until;
-use crate::stage::{timed, turn_until, words};
-use crate::support::unique_address;
+use crate::stage::prelude::*;
 
 /// Something that a future waits for and another thread does.
 #[derive(Default)]
@@ -348,10 +340,9 @@ fn a_task_that_never_rests_starves_nobody() {
 /// A future makes a call of its own, which waits in rounds of the loop that poll other futures.
 #[timed]
 fn futures_of_a_loop_run_while_one_of_them_waits_in_a_call() {
-    let far =
-        serve(Limits::default(), super::Threaded::new(|_, request| Ok(words(request.number + 1))));
+    let far = serve(Limits::default(), Threaded::new(|_, request| Ok(words(request.number + 1))));
     let at = far.via("#s");
-    let (give, take) = std::sync::mpsc::channel();
+    let (give, take) = mpsc::channel();
     let served = thread::spawn(move || {
         let event_loop = EventLoop::new().unwrap();
         let server = Server::new(&event_loop);

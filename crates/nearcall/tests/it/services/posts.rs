@@ -2,16 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
-use std::thread;
 
 use nearcall::event_loop::{Event, Poster};
-use nearcall::{CallOptions, Client, Deadline, EventLoop, Limits};
 
 use super::{Threaded, serve, start};
-use crate::echo::EchoCaller;
-use crate::stage::{in_time, timed, turn_until, words};
-use crate::support::Served;
+use crate::stage::prelude::*;
 
 const THREADS: u64 = 8;
 const POSTS: u64 = 2_000;
@@ -72,7 +67,7 @@ fn a_post_wakes_a_loop_that_sleeps() {
     let ready = nearcall_os::poll::poll_one(
         &event_loop,
         nearcall::event_loop::Interest::Readable,
-        Deadline::after(crate::stage::PATIENCE),
+        Deadline::after(PATIENCE),
     );
     assert!(ready.unwrap().is_some());
     event_loop.turn().unwrap();
@@ -85,12 +80,12 @@ fn a_closure_gets_the_loop() {
     let poster = event_loop.poster();
     let other = thread::spawn(move || {
         poster.post(|event_loop| {
-            event_loop.add_timer(std::time::Duration::ZERO, None);
+            event_loop.add_timer(Duration::ZERO, None);
             event_loop.stopper();
         })
     });
     other.join().unwrap().unwrap();
-    let event = event_loop.next(Deadline::after(crate::stage::PATIENCE)).unwrap();
+    let event = event_loop.next(Deadline::after(PATIENCE)).unwrap();
     assert!(matches!(event, Some(Event::Timer(_))), "{event:?}");
     // The loop that it got was not the last handle.
     let (give, take) = mpsc::channel();
@@ -137,13 +132,13 @@ fn closures_run_while_a_service_waits() {
         let client = Client::in_loop(event_loop);
         let far = EchoCaller::new(&client, &far_at).unwrap();
         give.send(event_loop.poster()).unwrap();
-        let service = crate::stage::Scripted::new(move |_, request| {
+        let service = Scripted::new(move |_, request| {
             while RUN.with_borrow(Vec::is_empty) {
                 far.say(request)?;
             }
             Ok(request.clone())
         });
-        server.register_as("s", crate::echo::EchoDispatcher::new(service)).unwrap();
+        server.register_as("s", EchoDispatcher::new(service)).unwrap();
     });
     let poster = posters.recv().unwrap();
     let client = Client::new();
@@ -166,19 +161,19 @@ fn a_closure_inherits_no_deadline() {
         let client = Client::in_loop(event_loop);
         let far = EchoCaller::new(&client, &far_at).unwrap();
         give.send((event_loop.poster(), far.clone())).unwrap();
-        let service = crate::stage::Scripted::new(move |_, request| {
+        let service = Scripted::new(move |_, request| {
             begin.send(()).unwrap();
             while RUN.with_borrow(Vec::is_empty) {
                 assert_eq!(far.say(request)?.number, 1, "the service has a deadline");
             }
             Ok(words(RUN.take()[0].0))
         });
-        server.register_as("s", crate::echo::EchoDispatcher::new(service)).unwrap();
+        server.register_as("s", EchoDispatcher::new(service)).unwrap();
     });
     let (poster, far) = loops.recv().unwrap();
     let client = Client::new();
     let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-    let options = CallOptions::new().deadline(crate::stage::PATIENCE);
+    let options = CallOptions::new().deadline(PATIENCE);
     let call = start(&echo, &words(1), &options);
     // Else the service might run inside the wait of the closure, which it waits for.
     begun.recv().unwrap();

@@ -1,12 +1,7 @@
 //! The ends of streams: in the middle, by either side, by time and by death.
 
-use std::time::Duration;
-
-use nearcall::{CallOptions, Client, Code, EventLoop};
-use nearcall_os::clock;
-
 use super::served::{Kind, PANIC, Plan, Served, StreamsCaller, item, own_addresses};
-use crate::stage::{in_time, timed};
+use crate::stage::prelude::*;
 
 /// With a client that blocks and with one in a loop, and each kind of service.
 fn from_elsewhere(case: impl Fn(Kind, &Served, &StreamsCaller)) {

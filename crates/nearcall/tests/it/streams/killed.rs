@@ -2,19 +2,14 @@
 //!
 //! **Invariants:** the other process dies with the thread that started it (`two_processes.rs`).
 
-use std::sync::atomic::Ordering;
-
 use futures_util::StreamExt;
 use nearcall::stream::AsyncReplyStream;
-use nearcall::{Client, Code, EventLoop, Mechanism, Server};
 
 use super::served::{
     Item, Kind, Plan, Served, Service, StreamsAsyncCaller, StreamsCaller, item, register,
 };
-use crate::async_client::block_on;
-use crate::observed::{PATIENCE, wait_until};
-use crate::stage::{alone, timed};
-use crate::support::{everything, unique_address};
+use crate::observed::PATIENCE;
+use crate::stage::prelude::*;
 use crate::two_processes::start;
 
 const ENDLESS: Plan = Plan { items: 1 << 40, bytes: 1000, code: 0 };

@@ -3,11 +3,9 @@
 //! **Not here:** beside other replies (`reply_metadata.rs`).
 
 use nearcall::client::ReplyMetadata;
-use nearcall::{Client, Code, EventLoop, Status};
 
 use super::served::{Kind, Plan, Served, StreamsAsyncCaller, StreamsCaller, item, own_addresses};
-use crate::async_client::block_on;
-use crate::stage::timed;
+use crate::stage::prelude::*;
 
 #[track_caller]
 fn check(metadata: &ReplyMetadata, method: &str) {

@@ -1,13 +1,10 @@
 //! Streams between a caller and a service of one loop.
 
-use std::time::Duration;
-
 use nearcall::client::WaitPolicy;
-use nearcall::{CallOptions, Code, Limits, Mechanism};
 
 use super::exchange;
 use super::served::{Kind, Plan, Served, StreamsCaller, item, own_addresses};
-use crate::stage::{alone, timed};
+use crate::stage::prelude::*;
 
 /// A loop with a service and a caller of it: with and without a socket, and over its socket.
 fn with_loop(kind: Kind, case: impl Fn(&StreamsCaller)) {

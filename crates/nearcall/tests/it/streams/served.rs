@@ -1,18 +1,13 @@
 //! The service of the streams, in each way in which a service can stream.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
-
 use futures_util::{StreamExt, stream};
+use nearcall::CallContext;
 use nearcall::event_loop::Poster;
 use nearcall::service::{Blocking, BlockingPool};
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
-use nearcall::{CallContext, Client, Code, Context, Deadline, EventLoop, Limits, Server, Status};
-use nearcall_os::clock;
 
-use crate::support::{LoopThread, everything, unique_address};
+use crate::stage::prelude::*;
+use crate::support::LoopThread;
 
 pub(crate) use nearcall_testkit::streams::{
     Item, Plan, Streams, StreamsAsync, StreamsAsyncCaller, StreamsAsyncDispatcher, StreamsCaller,

@@ -1,15 +1,7 @@
 //! Readers that stop reading: their senders stop, and no other call does.
 
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
-
-use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, Limits};
-use nearcall_os::clock;
-
 use super::served::{Kind, Plan, Served, item, own_addresses};
-use crate::stage::timed;
-use crate::support::expect_code;
+use crate::stage::prelude::*;
 
 const ITEM_BYTES: u32 = 10_000;
 

@@ -1,19 +1,15 @@
 //! Streams of async callers, in executors that know nothing of each other.
 
 use std::pin::pin;
-use std::sync::mpsc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use nearcall::stream::{AsyncReplyStream, AsyncRequestStream};
-use nearcall::{CallOptions, Client, Code, Limits};
 
 use super::length;
 use super::served::{Item, Kind, Plan, Served, StreamsAsyncCaller, item};
-use crate::async_client::{block_on, poll_once};
-use crate::stage::{PATIENCE, in_time, timed};
-use crate::support::expect_code;
+use crate::async_client::poll_once;
+use crate::stage::prelude::*;
 
 fn caller(served: &Served) -> StreamsAsyncCaller {
     StreamsAsyncCaller::new(&Client::new(), &served.address).unwrap()

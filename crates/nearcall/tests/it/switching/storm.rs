@@ -10,17 +10,13 @@
 //! **Not here:** threads, kills and several clients (`tests/stress`).
 #![allow(clippy::print_stderr, reason = "the storm prints figures")]
 
-use std::time::Duration;
-
 use nearcall::client::PendingCall;
 use nearcall::control::{ConnectionsRequest, Refusal, ServerCaller};
 use nearcall::stream::{ReplyStream, RequestStream};
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism};
-use nearcall_os::clock;
 
 use super::{BOOKS, Both, long, usable};
-use crate::echo::{EchoCaller, Words};
-use crate::stage::{PATIENCE, alone, in_time_of, words};
+use crate::stage::in_time_of;
+use crate::stage::prelude::*;
 use crate::streams::served::{Item, Plan, StreamsCaller, item};
 
 /// The mean time between two switches.

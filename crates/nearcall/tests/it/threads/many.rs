@@ -5,19 +5,14 @@
 //! all have called.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Barrier, Mutex};
-use std::thread;
-use std::time::Duration;
+use std::sync::Barrier;
 
-use nearcall::{Bytes, CallOptions, Client, Code, EventLoop, Limits, Status};
 use nearcall_os::Deadline;
 use nearcall_os::process::Child;
 
-use crate::echo::{EchoCaller, Words};
-use crate::stage::{PATIENCE, keeper, serve_scripted, timed, words};
+use crate::stage::prelude::*;
 use crate::streams;
 use crate::streams::served::{Kind, StreamsCaller, item};
-use crate::support::{Served, expect_code, unique_address};
 use crate::two_processes::{start, start_limited};
 
 /// Calls of each thread.

@@ -1,6 +1,5 @@
 //! Clients that lie about what they lend, while a good client of the same server calls.
 
-use nearcall::Deadline;
 use nearcall_channel::{
     Endpoint, Lender, Mechanism, Options, Place, ReceiveError, SendError, connect,
 };
@@ -9,7 +8,8 @@ use prost::Message;
 
 use super::*;
 use crate::observed::{PATIENCE, while_a_good_client_calls};
-use crate::support::{expect_code, hello};
+use crate::stage::prelude::*;
+use crate::support::hello;
 
 /// A channel on which both have greeted, and what it lends.
 fn channel(server: &Served, mechanism: Mechanism) -> (Endpoint, Option<Lender>) {
@@ -242,10 +242,10 @@ fn an_endless_lender_is_held_by_the_limit_of_what_it_may_make() {
 
 #[test]
 fn a_reply_with_bad_references_ends_its_call() {
-    let address = crate::support::unique_address();
+    let address = unique_address();
     let listener = nearcall_channel::Listener::bind(&address.parse().unwrap()).unwrap();
-    let (done, wait) = std::sync::mpsc::channel::<()>();
-    std::thread::scope(|scope| {
+    let (done, wait) = mpsc::channel::<()>();
+    thread::scope(|scope| {
         scope.spawn(move || {
             let accepted = listener.accept(Deadline::after(PATIENCE), &Options::default());
             let mut endpoint = accepted.unwrap();

@@ -1,13 +1,10 @@
 //! Slices that are kept: back-pressure, and what is left of them when an end goes.
 
-use std::time::Duration;
-
-use nearcall::{Bytes, CallOptions, Client, Code, EventLoop, Server};
 use nearcall_os::descriptor;
 
 use super::*;
-use crate::observed::{PATIENCE, wait_until};
-use crate::support::{expect_code, expect_error, object, unique_address};
+use crate::observed::PATIENCE;
+use crate::stage::prelude::*;
 use crate::two_processes::start;
 
 /// What each end may have out.
@@ -65,7 +62,7 @@ fn slices_may_go_in_any_thread_and_in_any_order() {
     for _ in 0..5 {
         let kept: Vec<_> =
             (0..SLOTS).map(|_| store.get(&Span { ms: 8000 }).unwrap().data).collect();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for part in kept.chunks(16) {
                 let part = part.to_vec();
                 scope.spawn(move || part.iter().for_each(|data| assert_eq!(data.len(), 8000)));
@@ -137,7 +134,7 @@ pub(crate) fn lend_to_the_dying(address: &str) {
     server.listen(&format!("{address}{TRUSTED}")).unwrap();
     let turn_until = |done: &dyn Fn() -> bool| {
         wait_until("the client", || {
-            event_loop.next(nearcall::Deadline::after(Duration::from_millis(1))).unwrap();
+            event_loop.next(Deadline::after(Duration::from_millis(1))).unwrap();
             done()
         });
     };
@@ -174,7 +171,7 @@ pub(crate) fn hold(address: &str) {
         let data = loaned(&store, 5000, 1);
         store.put(&Parcel { data, keep: true, ..Parcel::default() }).unwrap();
     }
-    nearcall_os::clock::pause(PATIENCE);
+    clock::pause(PATIENCE);
     assert_eq!(kept.len(), 10);
 }
 
