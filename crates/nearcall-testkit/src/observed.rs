@@ -68,6 +68,11 @@ impl Observed {
         Self { address, seen, stopper, thread: Some(thread) }
     }
 
+    /// A caller of a client of its own.
+    pub fn echo(&self, parameters: &str) -> EchoCaller {
+        EchoCaller::new(&Client::new(), &format!("{}{parameters}", self.address)).unwrap()
+    }
+
     /// Waits until so many clients are connected.
     #[track_caller]
     pub fn wait_for_connections(&self, count: usize) {

@@ -15,7 +15,7 @@ use nearcall::{Client, Code, Context, EventLoop, Limits, Server, Status};
 
 use nearcall_wire::Hello;
 
-use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 
 /// The greeting of a client that writes its messages by hand.
 pub fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
@@ -296,5 +296,10 @@ impl Served {
 
     pub fn via(&self, parameters: &str) -> String {
         format!("{}{parameters}", self.address)
+    }
+
+    /// A caller of a client of its own.
+    pub fn echo(&self, parameters: &str) -> EchoCaller {
+        EchoCaller::new(&Client::new(), &self.via(parameters)).unwrap()
     }
 }

@@ -167,6 +167,11 @@ impl Served {
     fn via(&self, parameters: &str) -> String {
         format!("{}{parameters}", self.address)
     }
+
+    /// A caller of a client of its own.
+    fn echo(&self, parameters: &str) -> EchoAsyncCaller {
+        EchoAsyncCaller::new(&Client::new(), &self.via(parameters)).unwrap()
+    }
 }
 
 /// Starts a server that can be drained.

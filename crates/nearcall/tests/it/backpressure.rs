@@ -176,7 +176,7 @@ fn a_loan_of_a_handler_waits_until_the_deadline_of_its_call() {
         });
         server.register_as("s", EchoDispatcher::new(say)).unwrap();
     });
-    let echo = EchoCaller::new(&Client::new(), &server.via("#s")).unwrap();
+    let echo = server.echo("#s");
     // It waited, so its answer is late as well.
     expect(echo.with(soon()).say(&words(0)), Code::DeadlineExceeded, &[]);
     assert!(echo.nothing(&()).is_ok());
@@ -282,13 +282,11 @@ fn a_call_waits_for_another_ones_end_until_its_deadline() {
         let object = object(&client, EchoCaller::INTERFACE, &at);
         let echo = EchoCaller::new(&client, &at).unwrap();
         let [later, say] = ["Later", "Say"].map(|name| method(EchoCaller::INTERFACE, name));
-        let options = CallOptions::new();
-        let mut kept: Vec<PendingCall<Words>> = (0..4)
-            .map(|number| object.with(options.clone()).start(later, &words(number)))
-            .collect();
+        let mut kept: Vec<PendingCall<Words>> =
+            (0..4).map(|number| object.start(later, &words(number))).collect();
         let many = "too many open calls";
         let refused = object
-            .with(options.clone().no_wait())
+            .with(CallOptions::new().no_wait())
             .start::<_, Words>(say, &words(0))
             .ensure_started();
         expect(refused, Code::ResourceExhausted, &[many]);
@@ -364,8 +362,7 @@ fn oneways_find_no_room(client: &Client, at: &str, data_bytes: usize, may_be_lat
     let at = server.via(&format!("{at}#s"));
     let object = object(client, EchoCaller::INTERFACE, &at);
     let [note, say] = ["Note", "Say"].map(|name| method(EchoCaller::INTERFACE, name));
-    let options = CallOptions::new();
-    let blocked = object.with(options.clone()).start::<_, Words>(say, &words(1));
+    let blocked = object.start::<_, Words>(say, &words(1));
     is_blocked.recv().unwrap();
     let message = Words { data: vec![1; data_bytes].into(), ..words(0) };
     let taken = fill(&object, &message);
@@ -373,7 +370,7 @@ fn oneways_find_no_room(client: &Client, at: &str, data_bytes: usize, may_be_lat
     expect(object.with(soon()).send(note, &message), Code::DeadlineExceeded, &["in time"]);
     if !may_be_late {
         let refused = object
-            .with(options.clone().no_wait())
+            .with(CallOptions::new().no_wait())
             .start::<_, Words>(say, &message)
             .ensure_started();
         expect(refused, Code::ResourceExhausted, &["does not read"]);
@@ -381,9 +378,8 @@ fn oneways_find_no_room(client: &Client, at: &str, data_bytes: usize, may_be_lat
     open.send(()).unwrap();
     blocked.wait().unwrap();
     // There is room again over time.
-    object.with(options.clone()).send(note, &message).unwrap();
-    let counted =
-        object.with(options.clone()).start::<_, Words>(say, &words(0)).wait().unwrap().number;
+    object.send(note, &message).unwrap();
+    let counted = object.start::<_, Words>(say, &words(0)).wait().unwrap().number;
     let expected = taken + 1;
     // What waited in a loop, and was late, may still have arrived.
     let is_right = counted == expected || may_be_late && counted == expected + 1;

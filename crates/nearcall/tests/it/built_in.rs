@@ -102,7 +102,7 @@ fn the_health_of_an_object_is_what_its_program_says() {
     let outcome = health(&caller, &"\u{7f}".repeat((4 << 20) - 100));
     expect_error(outcome, Code::InvalidArgument, &["4194204 bytes", "limit of 256 bytes"]);
     // Calls are served whatever it is.
-    EchoCaller::new(&Client::new(), &served.via("#hall")).unwrap().nothing(&()).unwrap();
+    served.echo("#hall").nothing(&()).unwrap();
 }
 
 #[timed]

@@ -106,8 +106,7 @@ fn a_connection_that_fell_silent_beside_a_busy_one_is_served_again() {
     let served = Served::start();
     let stop = Arc::new(AtomicBool::new(false));
     let caller = busy(served.via(VIA), Arc::clone(&stop));
-    let clients: Vec<_> =
-        (0..20).map(|_| EchoCaller::new(&Client::new(), &served.via(VIA)).unwrap()).collect();
+    let clients: Vec<_> = (0..20).map(|_| served.echo(VIA)).collect();
     for number in 0..5 {
         for echo in &clients {
             assert_eq!(echo.say(&words(number)).unwrap().number, number);
@@ -130,8 +129,7 @@ fn bytes_that_are_kept_stay_what_they_were() {
         })
     });
     for via in [VIA, "?via=unix-stream"] {
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via(&format!("{via}#s"))).unwrap();
+        let echo = served.echo(&format!("{via}#s"));
         let mut replies = Vec::new();
         for number in 1..6_u8 {
             let data = Bytes::from(vec![number; 200_000 * usize::from(number)]);
@@ -158,7 +156,6 @@ fn large_calls_of_a_loop_pass_in_parts_and_in_order() {
     let client = Client::in_loop(&event_loop);
     let echo = EchoCaller::new(&client, &served.via(&format!("{VIA}#s"))).unwrap();
     let data = Bytes::from(vec![7; 3 << 20]);
-    let echo = echo.with(CallOptions::new());
     let started: Vec<_> =
         (0..4).map(|number| echo.start_say(&Words { number, data: data.clone() })).collect();
     let small: Vec<_> = (4..8).map(|number| echo.start_say(&words(number))).collect();

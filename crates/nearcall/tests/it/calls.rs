@@ -13,12 +13,12 @@ use crate::stage::prelude::*;
 
 /// A caller of the plain service of a server, in a client without a loop.
 fn plain(served: &Served) -> EchoCaller {
-    EchoCaller::new(&Client::new(), &served.address).unwrap()
+    served.echo("")
 }
 
 /// A caller of the scripted service of a server, in a client without a loop.
 fn scripted(served: &Served) -> EchoCaller {
-    EchoCaller::new(&Client::new(), &served.via("#s")).unwrap()
+    served.echo("#s")
 }
 
 fn keeping() -> Served {

@@ -188,7 +188,7 @@ fn a_server_that_refuses_runs_no_method() {
         server.add_interceptor(Refuses(log.clone()));
         server.add_interceptor(Notes("s3", log));
     });
-    let echo = EchoCaller::new(&Client::new(), &served.via("#n")).unwrap();
+    let echo = served.echo("#n");
     for _ in 0..2 {
         let status = echo.say(&words(1)).unwrap_err();
         assert_eq!(status, Status::unauthenticated("who are you?"));
@@ -216,21 +216,20 @@ fn a_client_that_refuses_sends_nothing() {
     log.expect(&seen);
     let object = object(&client, EchoCaller::INTERFACE, &at);
     let [say, note] = ["Say", "Note"].map(|name| method(EchoCaller::INTERFACE, name));
-    let options = CallOptions::new();
-    let started = object.with(options.clone()).start::<_, Words>(say, &words(1));
+    let started = object.start::<_, Words>(say, &words(1));
     assert_eq!(started.wait().unwrap_err().code(), Code::Unauthenticated);
     log.expect(&seen);
     assert!(
         object
-            .with(options.clone().no_wait())
+            .with(CallOptions::new().no_wait())
             .start::<_, Words>(say, &words(1))
             .ensure_started()
             .is_err()
     );
     log.expect(&seen);
     for sent in [
-        object.with(options.clone()).send(note, &words(1)),
-        object.with(options.clone().no_wait()).send(note, &words(1)),
+        object.send(note, &words(1)),
+        object.with(CallOptions::new().no_wait()).send(note, &words(1)),
     ] {
         assert_eq!(sent.unwrap_err().code(), Code::Unauthenticated);
     }
@@ -322,7 +321,7 @@ fn a_responder_or_a_future_that_is_dropped_has_an_end() {
         server.register_as("waits", waits).unwrap();
         server.add_interceptor(Notes("s", to_serve));
     });
-    let drops = EchoCaller::new(&Client::new(), &served.via("#drops")).unwrap();
+    let drops = served.echo("#drops");
     assert_eq!(drops.say(&words(1)).unwrap_err().code(), Code::Internal);
     log.expect(&["s: Say", "s ended: Say INTERNAL"]);
     let client = Client::new();
@@ -462,8 +461,7 @@ fn every_loop_of_a_server_has_its_interceptors() {
 fn what_is_no_method_is_refused_as_ever() {
     let log = Log::default();
     let served = serve(&log);
-    let client = Client::new();
-    let lost = EchoCaller::new(&client, &served.via("#lost")).unwrap();
+    let lost = served.echo("#lost");
     let status = lost.say(&words(1)).unwrap_err();
     assert!(status.message().contains("no such object"), "{status}");
     log.expect(&[]);

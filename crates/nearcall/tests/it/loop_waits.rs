@@ -165,7 +165,7 @@ fn what_a_client_without_a_loop_could_not_send_at_once_is_sent_later() {
         in_time(move || {
             let (go, wait) = mpsc::channel();
             let served = blocking(wait);
-            let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
+            let echo = served.echo(way);
             echo.nothing(&()).unwrap();
             let mut started = Vec::new();
             let options = until(PATIENCE);
@@ -265,11 +265,11 @@ fn a_server_that_drains_sends_the_answers_that_wait_for_room() {
                 let scripted = Scripted { base, say: Box::new(say) };
                 server.register_as("s", EchoDispatcher::new(scripted)).unwrap();
             });
-            let echo = EchoCaller::new(&Client::new(), &served.via(&format!("{way}#s"))).unwrap();
+            let echo = served.echo(&format!("{way}#s"));
             let started: Vec<_> = (0..40)
                 .map(|number| echo.with(until(PATIENCE)).start_later(&large(number)))
                 .collect();
-            let other = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+            let other = served.echo("#s");
             other.say(&words(command::ANSWER)).unwrap();
             for (number, started) in (0..).zip(started) {
                 assert_eq!(started.wait().map(|reply| reply.number), Ok(number), "{way}");
@@ -292,7 +292,6 @@ fn a_loop_that_waits_for_room_sleeps() {
             let at = served.via(&format!("?via={mechanism}&wait=poll#s"));
             let echo = EchoCaller::new(&client, &at).unwrap();
             echo.nothing(&()).unwrap();
-            let echo = echo.with(CallOptions::new());
             let started: Vec<_> = (0..30).map(|n| echo.start_say(&large(n))).collect();
             let spent = cpu(|| {
                 let soon = clock::now() + Duration::from_millis(200);
@@ -351,7 +350,7 @@ fn a_large_oneway_with_a_deadline_arrives_though_its_client_does_nothing_more() 
                 let hooked = Hooked { note: Some(Box::new(note)), ..Hooked::default() };
                 server.register_as("h", EchoDispatcher::new(hooked)).unwrap();
             });
-            let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
+            let echo = served.echo(way);
             let options = until(PATIENCE / 2);
             // Some of these are just longer than the room that is left.
             for data_bytes in (1..24).map(|step| step * (24 << 10)) {
@@ -373,7 +372,7 @@ fn a_large_call_that_runs_out_of_time_while_it_is_sent_hurts_no_other() {
         in_time(move || {
             let (go, wait) = mpsc::channel();
             let served = blocking(wait);
-            let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
+            let echo = served.echo(way);
             let first = echo.with(until(PATIENCE)).start_say(&words(3));
             let data = Bytes::from(vec![7; 3 << 20]);
             let status = echo.with(until(SHORT)).say(&Words { number: 4, data }).unwrap_err();
@@ -429,12 +428,11 @@ fn a_call_that_was_given_up_before_its_turn_does_not_run() {
             Ok(words(0))
         })
     });
-    let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
-    let options = CallOptions::new();
-    let first = echo.with(options.clone()).start_say(&words(1));
+    let echo = served.echo("#s");
+    let first = echo.start_say(&words(1));
     assert_eq!(told.recv_timeout(PATIENCE), Ok(1));
     // Found while the first looks for its cancellation.
-    let second = echo.with(options.clone()).start_say(&words(2));
+    let second = echo.start_say(&words(2));
     second.cancel();
     first.cancel();
     echo.say(&words(3)).unwrap();
@@ -450,7 +448,7 @@ fn what_waits_behind_a_service_that_looks_often_is_bounded_in_bytes() {
             Ok(words(0))
         })
     });
-    let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+    let echo = served.echo("#s");
     let options = until(PATIENCE);
     let first = echo.with(options).start_say(&words(1));
     // None of these is read before the first ends, except for what may wait.
@@ -539,7 +537,7 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
     told.recv_timeout(PATIENCE / 4).unwrap();
     drop(endpoint);
     told.recv_timeout(PATIENCE / 4).unwrap();
-    let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+    let echo = served.echo("#s");
     assert_eq!(echo.say(&words(0)).unwrap().number, 3);
 }
 
@@ -565,11 +563,10 @@ fn a_waker_that_goes_may_give_up_calls_of_the_same_connection() {
     let served = serve_scripted(Limits::default(), |_| keeper());
     let event_loop = EventLoop::new().unwrap();
     let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
-    let options = CallOptions::new();
     for moved in [true, false] {
-        HELD.with_borrow_mut(|held| held.push(far.with(options.clone()).start_later(&words(1))));
+        HELD.with_borrow_mut(|held| held.push(far.start_later(&words(1))));
         let waker = Waker::from(Arc::new(Holds));
-        let mut started = Box::pin(far.with(options.clone()).start_later(&words(2)));
+        let mut started = Box::pin(far.start_later(&words(2)));
         let mut task = TaskContext::from_waker(&waker);
         assert!(started.as_mut().poll(&mut task).is_pending());
         drop(waker);
@@ -613,7 +610,7 @@ fn a_oneway_that_finds_no_room_in_time_fails() {
 fn a_late_oneway_of_a_client_without_a_loop_is_not_kept() {
     let (go, wait) = mpsc::channel();
     let served = blocking(wait);
-    let far = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+    let far = served.echo("#s");
     let _first = far.start_say(&words(0));
     let late = until(Duration::ZERO);
     let mut outcomes = (0..20).map(|number| far.with(late.clone()).note(&large(number)));

@@ -87,7 +87,7 @@ fn calls_that_nest_too_deep_are_refused_and_no_connection_ends() {
         assert_eq!(echo.say(&words(14)).unwrap().number, 14);
     }
     for served in [first, second] {
-        EchoCaller::new(&Client::new(), &served.address).unwrap().nothing(&()).unwrap();
+        served.echo("").nothing(&()).unwrap();
     }
 }
 
@@ -226,7 +226,6 @@ fn flood(at: &str, number: u64, count: usize) -> Peer {
         let echo = EchoCaller::new(&Client::new(), &at).unwrap();
         echo.say(&words(number)).unwrap();
         wait.recv_timeout(PATIENCE).unwrap();
-        let echo = echo.with(CallOptions::new());
         let start = |_| {
             let started = echo.start_say(&words(number));
             tell.send(()).unwrap();
@@ -344,7 +343,7 @@ fn two_first_calls_at_once_share_one_connection() {
     echo.nothing(&()).unwrap();
     turn_until(&near_loop, || peer.thread.is_finished());
     peer.thread.join().unwrap();
-    let counter = EchoCaller::new(&Client::new(), &far.via("#count")).unwrap();
+    let counter = far.echo("#count");
     let until = clock::now() + PATIENCE / 2;
     while counter.say(&words(0)).unwrap().number != 2 {
         assert!(clock::now() < until, "more than one and the counter's own");

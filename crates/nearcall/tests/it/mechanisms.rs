@@ -12,8 +12,7 @@ const SHARED_SIGNALS: u32 = 2_000;
 fn exchange(mechanism: Mechanism, parameters: &str) {
     let _alone = alone(parameters);
     let served = Served::start();
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via(parameters)).unwrap();
+    let echo = served.echo(parameters);
     echo.nothing(&()).unwrap();
     for bytes in [0, 1, 63, 5_000, 100_000, 1 << 20] {
         let data: Vec<u8> = (0..=250).cycle().take(bytes).collect();

@@ -21,7 +21,7 @@ fn gateway(last: &Served, limits: Limits) -> (Served, Arc<AtomicUsize>) {
 }
 
 fn caller(served: &Served) -> EchoCaller {
-    EchoCaller::new(&Client::new(), &served.via("#s")).unwrap()
+    served.echo("#s")
 }
 
 /// Starts a call that waits in the gateway, in a thread of its own. It has no deadline.

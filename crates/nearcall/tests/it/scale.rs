@@ -12,10 +12,8 @@ const DESCRIPTORS: u64 = 8 * CONNECTIONS as u64 + 200;
 
 fn ten_thousand(client: &Client, at: &str) {
     let echo = EchoCaller::new(client, at).unwrap();
-    let options = CallOptions::new();
-    let started: Vec<_> = (0..CALLS)
-        .map(|number| echo.with(options.clone()).start_later(&words(number.into())))
-        .collect();
+    let started: Vec<_> =
+        (0..CALLS).map(|number| echo.start_later(&words(number.into()))).collect();
     assert_eq!(echo.say(&words(command::WANTED)).unwrap().number, CALLS.into(), "{at}");
     assert!(started.iter().all(|started| !started.is_done()), "{at}");
     // The last one first.
@@ -49,8 +47,7 @@ fn ten_thousand_calls_are_in_flight_on_one_connection() {
 fn one_call_too_many_is_refused_and_the_others_go_on() {
     let limits = Limits { calls_max: 10, ..Limits::default() };
     let served = serve_scripted(limits, |_| keeper());
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let echo = served.echo("#s");
     let mut started: Vec<_> = (0..10).map(|number| echo.start_later(&words(number))).collect();
     let status = echo
         .with(CallOptions::new().no_wait())
@@ -76,17 +73,16 @@ fn a_thousand_clients_are_served() {
     let served = Served::start();
     let clients: Vec<_> = (0..CONNECTIONS)
         .map(|number| {
-            let echo = EchoCaller::new(&Client::new(), &served.address).unwrap();
+            let echo = served.echo("");
             assert_eq!(echo.say(&words(number as u64)).unwrap().number, number as u64);
             echo
         })
         .collect();
     // All at once, then each for itself.
-    let options = CallOptions::new();
     let started: Vec<_> = clients
         .iter()
         .zip(0..)
-        .map(|(echo, number)| (number, echo.with(options.clone()).start_say(&words(number))))
+        .map(|(echo, number)| (number, echo.start_say(&words(number))))
         .collect();
     for (number, started) in started.into_iter().rev() {
         assert_eq!(started.wait().unwrap().number, number);

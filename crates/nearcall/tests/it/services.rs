@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::sync::PoisonError;
 
 use nearcall::CallContext;
-use nearcall::client::PendingCall;
 use nearcall::service::{
     Blocking, BlockingPool, Dispatcher, Incoming, Interface, MethodKind, Responder, TaskRunner,
 };
@@ -144,15 +143,6 @@ pub(crate) fn keeping(shelf: &Shelf<(u64, Responder<Words>)>) -> EchoDispatcher<
         let number = request.number;
         context.answer_later(|responder| put(&shelf, (number, responder)))
     })
-}
-
-/// Starts a call of `Say`.
-pub(crate) fn start(
-    echo: &EchoCaller,
-    request: &Words,
-    options: &CallOptions,
-) -> PendingCall<Words> {
-    echo.with(options.clone()).start_say(request)
 }
 
 /// The code of an error.

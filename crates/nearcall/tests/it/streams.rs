@@ -138,7 +138,6 @@ fn check_refused(status: &Status, name: &str, how: &str) {
 fn check_wrong_shapes(client: &Client, address: &str) {
     let object = object(client, StreamsCaller::INTERFACE, address);
     let method = |name: &str| method(StreamsCaller::INTERFACE, name);
-    let object = object.with(CallOptions::new());
     for (name, how) in [
         ("Count", "stream of replies"),
         ("Sum", "stream of requests"),
@@ -174,8 +173,8 @@ fn wrong_shapes_say_how_to_call() {
     }
     let (served, client) = (crate::support::Served::start(), Client::new());
     let echo = object(&client, EchoCaller::INTERFACE, &served.address);
-    let (note, options) = (method(EchoCaller::INTERFACE, "Note"), CallOptions::new());
-    let replies = echo.with(options.clone()).open_reply_stream::<_, Words>(note, &words(1));
+    let note = method(EchoCaller::INTERFACE, "Note");
+    let replies = echo.open_reply_stream::<_, Words>(note, &words(1));
     let status = replies.unwrap().recv().unwrap_err();
     check_refused(&status, "echo.v1.Echo/Note", "is one-way; send it one message");
 }

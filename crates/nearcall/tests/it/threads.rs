@@ -279,10 +279,9 @@ fn a_call_from_the_end_of_a_thread_works_or_is_refused() {
 #[timed]
 fn the_last_handle_may_be_dropped_in_another_thread() {
     let served = counting();
-    let count = EchoCaller::new(&Client::new(), &served.via("#count")).unwrap();
+    let count = served.echo("#count");
     for via in ["", "?via=shm-futex", "?via=shm-eventfd"] {
-        let client = Client::new();
-        let caller = EchoCaller::new(&client, &served.via(via)).unwrap();
+        let caller = served.echo(via);
         let (give, take) = mpsc::channel();
         let (go_on, wait) = mpsc::channel::<()>();
         let (other_address, there) = (served.address.clone(), caller.clone());
@@ -297,7 +296,7 @@ fn the_last_handle_may_be_dropped_in_another_thread() {
         });
         take.recv().unwrap();
         wait_for_connections(&count, 2);
-        drop((client, caller));
+        drop(caller);
         wait_for_connections(&count, 1);
         go_on.send(()).unwrap();
         user.join().unwrap();
@@ -308,8 +307,8 @@ fn the_last_handle_may_be_dropped_in_another_thread() {
 #[timed]
 fn a_started_call_outlives_the_last_handle() {
     let served = serve_scripted(Limits::default(), |_| keeper());
-    let watching = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
-    let caller = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+    let watching = served.echo("#s");
+    let caller = served.echo("#s");
     let (give, take) = mpsc::channel();
     let (go_on, wait) = mpsc::channel::<()>();
     let here = start_later(&caller, 1);
@@ -368,7 +367,7 @@ fn an_object_of_the_same_loop_is_no_other_threads() {
 #[timed]
 fn a_loop_may_be_dropped_before_its_client() {
     let served = counting();
-    let count = EchoCaller::new(&Client::new(), &served.via("#count")).unwrap();
+    let count = served.echo("#count");
     let event_loop = EventLoop::new().unwrap();
     let client = Client::in_loop(&event_loop);
     let caller = EchoCaller::new(&client, &served.address).unwrap();
@@ -384,7 +383,7 @@ fn a_loop_may_be_dropped_before_its_client() {
 #[timed]
 fn the_client_of_a_loop_may_be_dropped_in_another_thread() {
     let served = counting();
-    let count = EchoCaller::new(&Client::new(), &served.via("#count")).unwrap();
+    let count = served.echo("#count");
     let event_loop = EventLoop::new().unwrap();
     let caller = EchoCaller::new(&Client::in_loop(&event_loop), &served.address).unwrap();
     caller.nothing(&()).unwrap();

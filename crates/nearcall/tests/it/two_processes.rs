@@ -319,7 +319,7 @@ fn bad_input_leaves_nothing_behind() {
 #[test]
 fn a_client_that_neither_reads_nor_leaves_delays_no_other_when_it_is_cut_off() {
     let server = Observed::start();
-    let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+    let echo = server.echo("");
     let mut rude = start("rude", &server.address);
     let (mut slow, mut calls) = (0, 0);
     while rude.wait(Some(Duration::ZERO)).unwrap().is_none() {

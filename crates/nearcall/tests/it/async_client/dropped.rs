@@ -121,8 +121,7 @@ fn a_future_is_dropped_while_it_waits_for_a_place() {
 #[test]
 fn a_waker_that_panics_ends_nothing_else() {
     let served = Served::start();
-    let client = Client::new();
-    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    let echo = served.echo("");
     block_on(echo.nothing(&())).unwrap();
     let answering = EchoCaller::new(&Client::new(), &served.address).unwrap();
     let request = words(1);
@@ -143,7 +142,7 @@ fn a_waker_that_panics_ends_nothing_else() {
     // The thread that waits goes on.
     let options = CallOptions::new().deadline(Duration::from_millis(10));
     expect_code(block_on(echo.with(options).later(&request)), Code::DeadlineExceeded);
-    block_on(EchoAsyncCaller::new(&Client::new(), &served.address).unwrap().nothing(&())).unwrap();
+    block_on(served.echo("").nothing(&())).unwrap();
 }
 
 /// A waker that holds the future which it wakes, as tasks of executors do: dropping the last one
@@ -159,8 +158,7 @@ impl Wake for Task {
 #[test]
 fn a_call_may_be_dropped_by_the_drop_of_its_waker() {
     let served = Served::start();
-    let client = Client::new();
-    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    let echo = served.echo("");
     block_on(echo.nothing(&())).unwrap();
     for _ in 0..10 {
         let caller = echo.clone();

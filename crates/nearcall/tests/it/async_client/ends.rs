@@ -48,8 +48,7 @@ fn a_call_ends_at_its_deadline() {
 #[test]
 fn a_deadline_that_has_passed_sends_nothing() {
     let served = Served::start();
-    let client = Client::new();
-    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    let echo = served.echo("");
     block_on(echo.nothing(&())).unwrap();
     let options = CallOptions::new().deadline(Duration::ZERO);
     expect_code(block_on(echo.with(options.clone()).later(&words(1))), Code::DeadlineExceeded);
@@ -62,8 +61,7 @@ fn a_deadline_that_has_passed_sends_nothing() {
 #[test]
 fn metadata_travels() {
     let served = Served::start();
-    let client = Client::new();
-    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    let echo = served.echo("");
     let options = CallOptions::new().metadata("key", "value").unwrap();
     let seen = block_on(echo.with(options).look(&())).unwrap();
     assert_eq!(seen.metadata["key"], "value");

@@ -129,8 +129,7 @@ fn many_threads_poll_tasks_of_one_connection() {
 #[test]
 fn a_caller_outlives_its_runtime_and_works_in_another() {
     let served = Served::start();
-    let client = Client::new();
-    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    let echo = served.echo("");
     let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
     let first = runtime();
     assert_eq!(first.block_on(echo.say(&words(1))).unwrap().number, 1);
@@ -196,8 +195,7 @@ fn what_tasks_need_can_be_sent() {
 #[test]
 fn a_task_whose_messages_never_wait_lets_others_run() {
     let served = Served::start();
-    let client = Client::new();
-    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    let echo = served.echo("");
     let sent = Cell::new(0);
     let mut task = pin!(async {
         while sent.get() < 2_000 {

@@ -45,7 +45,7 @@ fn ten_thousand_calls_are_in_flight_at_once() {
     let calls = join_all(requests.iter().map(|request| echo.later(request)));
     let answer = async {
         // Another client: the connection of the calls has no place for one more.
-        let other = EchoAsyncCaller::new(&Client::new(), &served.address).unwrap();
+        let other = served.echo("");
         while Books::get(&served.books.held) < MANY {
             other.nothing(&()).await.unwrap();
         }
@@ -88,8 +88,7 @@ fn messages_without_an_answer_wait_for_room() {
     const NOTES: u64 = 200;
     for via in ["", "?via=unix-stream", "?via=unix-seqpacket", "?via=pipe", "?via=shm-eventfd"] {
         let served = Served::start();
-        let client = Client::new();
-        let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+        let echo = served.echo(via);
         block_on(echo.nothing(&())).unwrap();
         let blocked = block(&served);
         let notes: Vec<_> =
@@ -165,8 +164,7 @@ fn block(served: &Served) -> JoinHandle<()> {
 fn a_message_longer_than_the_room_is_awaited_until_it_is_in_the_channel() {
     for via in ["", "?via=unix-stream", "?via=pipe", "?via=shm-eventfd"] {
         let served = Served::start();
-        let client = Client::new();
-        let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+        let echo = served.echo(via);
         block_on(echo.nothing(&())).unwrap();
         let blocked = block(&served);
         let long = Words { number: 1, data: vec![1; 1 << 20].into() };
@@ -182,7 +180,7 @@ fn a_message_longer_than_the_room_is_awaited_until_it_is_in_the_channel() {
         first.unwrap();
         second.unwrap();
         block_on(echo.note(&long)).unwrap();
-        drop((echo, client));
+        drop(echo);
         blocked.join().unwrap();
         let start = clock::now();
         while Books::get(&served.books.notes) < 3 {
@@ -197,8 +195,7 @@ fn a_message_longer_than_the_room_is_awaited_until_it_is_in_the_channel() {
 #[test]
 fn a_message_that_is_in_the_channel_in_part_has_a_deadline() {
     let served = Served::start();
-    let client = Client::new();
-    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    let echo = served.echo("");
     block_on(echo.nothing(&())).unwrap();
     let blocked = block(&served);
     let long = Words { number: 1, data: vec![1; 1 << 20].into() };
@@ -215,8 +212,7 @@ fn a_message_that_is_in_the_channel_in_part_has_a_deadline() {
 fn a_message_that_finds_no_room_in_time_was_not_sent() {
     for via in ["", "?via=unix-stream", "?via=pipe"] {
         let served = Served::start();
-        let client = Client::new();
-        let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+        let echo = served.echo(via);
         let request = words(1);
         let mut call = Box::pin(echo.later(&request));
         block_on(echo.nothing(&())).unwrap();

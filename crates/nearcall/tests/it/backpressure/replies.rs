@@ -181,8 +181,7 @@ fn a_caller_with_long_requests_gets_every_reply() {
 fn messages_after_calls_that_were_given_up_are_sent() {
     for way in ["?via=shm", "?via=unix-stream"] {
         let server = Served::start();
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &server.via(way)).unwrap();
+        let echo = server.echo(way);
         let request = Words { data: vec![7; 500_000].into(), number: 1 };
         drop((0..20).map(|_| echo.start_say(&request)).collect::<Vec<_>>());
         let note = Words { data: vec![7; 30_000].into(), number: 1 };

@@ -50,15 +50,14 @@ fn a_message_over_the_limit_is_refused_before_it_is_made() {
             let [say, note] = ["Say", "Note"]
                 .map(|name| *interface.methods.iter().find(|method| method.name == name).unwrap());
             let object = ObjectRef::new(&client, interface, &address).unwrap();
-            let options = CallOptions::new();
             for bytes in [4 << 20, 5 << 20, 1 << 30, usize::MAX / 2] {
                 let limit = if bytes > 1 << 32 { "above every limit" } else { "of 4194304" };
-                let started = object.with(options.clone()).start::<_, ()>(say, &Huge(bytes));
+                let started = object.start::<_, ()>(say, &Huge(bytes));
                 expect(started.wait(), Code::ResourceExhausted, &[limit]);
-                let within = options.clone().deadline(PATIENCE);
+                let within = CallOptions::new().deadline(PATIENCE);
                 let called = object.with(within).call(say, &Huge(bytes), |(): &(), _, _| Ok(()));
                 expect(called, Code::ResourceExhausted, &[limit]);
-                let sent = object.with(options.clone()).send(note, &Huge(bytes));
+                let sent = object.send(note, &Huge(bytes));
                 expect(sent, Code::ResourceExhausted, &[limit]);
             }
             let echo = EchoCaller::new(&client, &address).unwrap();
@@ -73,7 +72,7 @@ fn a_message_over_the_limit_is_refused_before_it_is_made() {
 fn metadata_over_the_limit_are_refused() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
-        let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+        let echo = server.echo("");
         let options = CallOptions::new().metadata_bin("much-bin", &[0; 8192]).unwrap();
         expect(echo.with(options).look(&()), Code::ResourceExhausted, &["metadata", "8192"]);
         let options = CallOptions::new().metadata_bin("much-bin", &[0; 8000]).unwrap();
@@ -117,13 +116,12 @@ fn the_call_one_too_many_is_refused_and_the_others_end() {
     server.while_a_good_client_calls(|| {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &server.address).unwrap();
-        let options = CallOptions::new();
-        let work = || echo.with(options.clone()).start_work(&Span { ms: 20 });
+        let work = || echo.start_work(&Span { ms: 20 });
         let started: Vec<_> = (0..4).map(|_| work()).collect();
         let object = object(&client, EchoCaller::INTERFACE, &server.address);
         let say = method(EchoCaller::INTERFACE, "Say");
         let refused = object
-            .with(options.clone().no_wait())
+            .with(CallOptions::new().no_wait())
             .start::<_, Words>(say, &Words::default())
             .ensure_started();
         expect(refused, Code::ResourceExhausted, &["too many open calls", &server.address]);
@@ -145,7 +143,7 @@ fn the_client_one_too_many_is_refused_with_the_reason() {
             for client in &clients {
                 EchoCaller::new(client, &server.address).unwrap().nothing(&()).unwrap();
             }
-            let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+            let echo = server.echo("");
             for _ in 0..20 {
                 expect(echo.nothing(&()), Code::Unavailable, &[words, &server.address]);
             }

@@ -74,7 +74,7 @@ fn half_a_message_delays_no_other_client() {
                 claim.write(&vec![0; message_bytes / 2]).unwrap();
                 // Stays so while the good client calls on, and another comes.
                 clock::pause(Duration::from_millis(10));
-                let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
+                let echo = server.echo("");
                 let options = CallOptions::new().deadline(PATIENCE);
                 if let Err(status) = echo.with(options).nothing(&()) {
                     panic!("{message_bytes} bytes over {mechanism}: {status}");

@@ -26,7 +26,6 @@ fn a_method_that_the_server_does_not_have_is_unimplemented() {
     server.while_a_good_client_calls(|| {
         let client = Client::new();
         let newer = ObjectRef::new(&client, &NEWER, &server.address).unwrap();
-        let newer = newer.with(CallOptions::new());
         let words = ["echo.v1.Echo", "no method", "0xdeadbeef", &server.address];
         let outcome = newer.call(&SHOUT, &(), |(): &(), _, _| Ok(()));
         expect(outcome, Code::Unimplemented, &words);

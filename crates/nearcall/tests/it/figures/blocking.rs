@@ -25,8 +25,7 @@ fn p99_beside_methods_that_block() {
             });
             let pool = BlockingPool::builder().threads(2 * BLOCKED).build();
             let served = serve(Limits::default(), Blocking::new(service, &pool));
-            let client = Client::new();
-            let echo = EchoCaller::new(&client, &served.via(&format!("{way}{object}"))).unwrap();
+            let echo = served.echo(&format!("{way}{object}"));
             let call = || echo.nothing(&()).unwrap();
             call();
             let compared = compare(
@@ -57,7 +56,6 @@ fn p99_beside_methods_that_block() {
 /// Has some methods block at the same time, for a client of its own, until all have ended.
 fn block(at: &str) {
     let echo = EchoCaller::new(&Client::new(), at).unwrap();
-    let echo = echo.with(CallOptions::new());
     let started: Vec<_> =
         (0..BLOCKED as u64).map(|number| echo.start_say(&words(number))).collect();
     for (number, started) in (0..).zip(started) {

@@ -5,7 +5,7 @@ use crate::stage::prelude::*;
 
 /// Response times of a client that calls once a millisecond, in microseconds: median and p99.
 fn paced(served: &Served, way: &str, calls: usize) -> (f64, f64) {
-    let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
+    let echo = served.echo(way);
     echo.nothing(&()).unwrap();
     let mut times_ns = Vec::with_capacity(calls);
     let mut due = clock::now();
@@ -23,7 +23,6 @@ fn paced(served: &Served, way: &str, calls: usize) -> (f64, f64) {
 /// Keeps calls in flight until it is told to stop, and says how many were answered.
 fn flood(at: &str, stop: &AtomicBool) -> u64 {
     let echo = EchoCaller::new(&Client::new(), at).unwrap();
-    let echo = echo.with(CallOptions::new());
     let mut answered = 0;
     while !stop.load(Ordering::Relaxed) {
         let started: Vec<_> = (0..200).map(|_| echo.start_nothing(&())).collect();

@@ -27,7 +27,7 @@ fn a_connection_that_was_armed_inside_its_own_service_is_served_again() {
         let service = Hooked { note: Some(note), ..Hooked::default() };
         server.register_as("s", EchoDispatcher::new(service)).unwrap();
     });
-    let echo = EchoCaller::new(&Client::new(), &served.via(&format!("{ADAPTIVE}#s"))).unwrap();
+    let echo = served.echo(&format!("{ADAPTIVE}#s"));
     for round in 0..20 {
         echo.with(until(SOON)).nothing(&()).unwrap_or_else(|end| panic!("{round}: {end}"));
         // Often enough that the loop spins, and finds the last one so.
@@ -74,7 +74,7 @@ fn a_connection_that_opens_while_the_loop_spins_is_noticed() {
         });
         server.register_as("s", EchoDispatcher::new(service)).unwrap();
     });
-    let echo = EchoCaller::new(&Client::new(), &served.via(&format!("{ADAPTIVE}#s"))).unwrap();
+    let echo = served.echo(&format!("{ADAPTIVE}#s"));
     for round in 0..ROUNDS {
         (0..round % 40).for_each(|_| echo.nothing(&()).unwrap());
         echo.with(until(SOON)).say(&words(round)).unwrap();
@@ -84,7 +84,7 @@ fn a_connection_that_opens_while_the_loop_spins_is_noticed() {
 #[timed]
 fn a_client_that_comes_while_the_loop_spins_is_served() {
     let served = Served::start();
-    let echo = EchoCaller::new(&Client::new(), &served.via(ADAPTIVE)).unwrap();
+    let echo = served.echo(ADAPTIVE);
     for round in 0..400_u32 {
         let address = served.via("?via=shm-eventfd");
         let came = thread::spawn(move || {
@@ -101,7 +101,7 @@ fn a_client_that_comes_while_the_loop_spins_is_served() {
 #[timed]
 fn a_connection_that_the_loop_would_sleep_in_is_served_beside_a_busy_one() {
     let served = Served::start();
-    let quiet = EchoCaller::new(&Client::new(), &served.via("?via=shm-futex")).unwrap();
+    let quiet = served.echo("?via=shm-futex");
     quiet.nothing(&()).unwrap();
     // So many that there always is one with something.
     let stop = Arc::new(AtomicUsize::new(0));

@@ -10,12 +10,12 @@ const WAYS: [&str; 4] = ["", "?via=shm-futex", "?via=shm-eventfd", "?via=unix-st
 
 /// Calls `Say` without waiting for the answer.
 fn start(echo: &EchoCaller, number: u64) -> PendingCall<Words> {
-    super::start(echo, &words(number), &CallOptions::new())
+    echo.start_say(&words(number))
 }
 
 /// As [`start`], with a deadline that passes soon.
 fn start_late(echo: &EchoCaller, number: u64) -> PendingCall<Words> {
-    super::start(echo, &words(number), &CallOptions::new().deadline(SOON))
+    echo.with(CallOptions::new().deadline(SOON)).start_say(&words(number))
 }
 
 /// Long enough that a call gets to its service on a busy machine.
@@ -37,8 +37,7 @@ fn a_worker_thread_answers() {
             })
         });
         let served = serve(Limits::default(), service);
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
+        let echo = served.echo(&format!("{way}#s"));
         // Small messages, some that are shared, some in several parts.
         let lengths = [0, 100, 20_000, 1 << 20].into_iter().cycle();
         for (number, data_bytes) in (0..200).zip(lengths) {
@@ -47,7 +46,7 @@ fn a_worker_thread_answers() {
             assert_eq!(answer.number, number + 1);
             assert!(answer.data == vec![7; answer.data.len()]);
         }
-        drop((echo, client, served));
+        drop((echo, served));
         worker.join().unwrap();
     }
 }
@@ -57,8 +56,7 @@ fn answers_of_several_threads_reach_their_calls() {
     for way in WAYS {
         let shelf = Shelf::default();
         let served = serve(Limits::default(), keeping(&shelf));
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
+        let echo = served.echo(&format!("{way}#s"));
         for _ in 0..20 {
             let started: Vec<_> = (0..100).map(|number| start(&echo, number)).collect();
             let mut kept = wait_for(&shelf, 100);
@@ -84,8 +82,7 @@ fn answers_of_several_threads_reach_their_calls() {
 fn a_responder_that_another_thread_drops_fails_its_call() {
     let shelf = Shelf::default();
     let served = serve(Limits::default(), keeping(&shelf));
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let echo = served.echo("#s");
     let (dropped, panicked) = (start(&echo, 0), start(&echo, 1));
     let mut kept = wait_for(&shelf, 2);
     let (_, second) = kept.pop().unwrap();
@@ -104,8 +101,7 @@ fn a_thread_learns_that_its_caller_has_gone() {
     for way in WAYS {
         let shelf = Shelf::default();
         let served = serve(Limits::default(), keeping(&shelf));
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
+        let echo = served.echo(&format!("{way}#s"));
         let cancelled = start(&echo, 0);
         let late = start_late(&echo, 1);
         let left = start(&echo, 2);
@@ -125,7 +121,7 @@ fn a_thread_learns_that_its_caller_has_gone() {
         wait_until("the deadline", || !wanted(1));
         assert!(wanted(2));
         drop(left);
-        drop((echo, client));
+        drop(echo);
         wait_until("the end of the connection", || !wanted(2));
         // Answers that come too late go nowhere.
         for (number, responder) in kept {
@@ -139,8 +135,7 @@ fn a_thread_learns_that_its_caller_has_gone() {
 fn a_late_answer_is_not_that_of_the_next_call() {
     let shelf = Shelf::default();
     let served = serve(Limits::default(), keeping(&shelf));
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let echo = served.echo("#s");
     let first = start(&echo, 1);
     let mut kept = wait_for(&shelf, 1);
     drop(first);
@@ -157,8 +152,7 @@ fn a_late_answer_is_not_that_of_the_next_call() {
 fn a_responder_may_outlive_its_loop() {
     let shelf = Shelf::default();
     let served = serve(Limits::default(), keeping(&shelf));
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let echo = served.echo("#s");
     let call = start(&echo, 1);
     let mut kept = wait_for(&shelf, 1);
     drop(served);

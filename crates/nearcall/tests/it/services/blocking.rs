@@ -3,7 +3,7 @@
 use nearcall::observe::{CallEnd, Interceptor, RefusalKind};
 use nearcall::service::{Blocking, BlockingPool, WhenFull};
 
-use super::{Threaded, code, serve, start, thread_number};
+use super::{Threaded, code, serve, thread_number};
 use crate::stage::prelude::*;
 
 const WAYS: [&str; 3] = ["", "?via=shm-futex", "?via=unix-stream"];
@@ -41,10 +41,6 @@ impl Gate {
 /// Long enough that a call gets to its service on a busy machine.
 const SOON: Duration = Duration::from_millis(500);
 
-fn options() -> CallOptions {
-    CallOptions::new()
-}
-
 #[timed]
 fn a_method_that_blocks_holds_nobody_up() {
     for way in WAYS {
@@ -53,7 +49,7 @@ fn a_method_that_blocks_holds_nobody_up() {
         let served = serve(Limits::default(), Blocking::new(service, &pool));
         let (client, other) = (Client::new(), Client::new());
         let blocked = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
-        let blocked = start(&blocked, &words(1), &options());
+        let blocked = blocked.start_say(&words(1));
         gate.wait_for(1);
         // Through the pool, and on the loop: all of it while the method blocks.
         let echo = EchoCaller::new(&other, &served.via("#s")).unwrap();
@@ -76,9 +72,9 @@ fn a_full_pool_refuses_and_the_server_counts_it() {
     let server = builder.listen(&unique_address()).start().unwrap();
     let client = Client::new();
     let echo = EchoCaller::new(&client, &server.address().to_string()).unwrap();
-    let first = start(&echo, &words(1), &options());
+    let first = echo.start_say(&words(1));
     gate.wait_for(1);
-    let second = start(&echo, &words(2), &options());
+    let second = echo.start_say(&words(2));
     wait_until("the second call", || pool.waiting() == 1);
     expect_error(echo.say(&words(3)), Code::ResourceExhausted, &["1 threads"]);
     let [counted] = server.refusals().try_into().unwrap();
@@ -98,10 +94,10 @@ fn a_full_pool_can_let_calls_wait() {
     let served = serve(Limits::default(), Blocking::new(service, &pool));
     let client = Client::new();
     let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-    let first = start(&echo, &words(1), &options());
+    let first = echo.start_say(&words(1));
     gate.wait_for(1);
-    let late = start(&echo, &words(2), &options().deadline(SOON));
-    let patient = start(&echo, &words(3), &options());
+    let late = echo.with(CallOptions::new().deadline(SOON)).start_say(&words(2));
+    let patient = echo.start_say(&words(3));
     wait_until("both calls", || pool.waiting() == 2);
     assert_eq!(code(late.wait()), Code::DeadlineExceeded);
     // It comes after the news of that.
@@ -121,15 +117,14 @@ fn calls_that_were_given_up_make_room() {
     let (gate, service) = Gate::new();
     let pool = BlockingPool::builder().threads(1).queue(2).build();
     let served = serve(Limits::default(), Blocking::new(service, &pool));
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-    let first = start(&echo, &words(1), &options());
+    let echo = served.echo("#s");
+    let first = echo.start_say(&words(1));
     gate.wait_for(1);
-    let dropped: Vec<_> = (0..2).map(|_| start(&echo, &words(2), &options())).collect();
+    let dropped: Vec<_> = (0..2).map(|_| echo.start_say(&words(2))).collect();
     wait_until("both calls", || pool.waiting() == 2);
     drop(dropped);
     // It comes after the cancellations.
-    let last = start(&echo, &words(3), &options());
+    let last = echo.start_say(&words(3));
     wait_until("the last call", || pool.waiting() == 1);
     gate.open();
     gate.open();
@@ -142,8 +137,7 @@ fn a_panic_in_a_pool_ends_its_call_only() {
     let service = Threaded::new(|_, request| Ok(request.clone()));
     let pool = BlockingPool::builder().threads(1).build();
     let served = serve(Limits::default(), Blocking::new(service, &pool));
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let echo = served.echo("#s");
     for number in 0..10 {
         assert_eq!(code(echo.panic(&())), Code::Unknown);
         assert_eq!(echo.say(&words(number)).unwrap().number, number);
@@ -165,11 +159,10 @@ fn a_method_in_a_pool_learns_of_the_end_of_its_call() {
     });
     let pool = BlockingPool::builder().threads(3).build();
     let served = serve(Limits::default(), Blocking::new(service, &pool));
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-    let cancelled = start(&echo, &words(1), &options());
-    let late = start(&echo, &words(2), &options().deadline(SOON));
-    let left = start(&echo, &words(3), &options());
+    let echo = served.echo("#s");
+    let cancelled = echo.start_say(&words(1));
+    let late = echo.with(CallOptions::new().deadline(SOON)).start_say(&words(2));
+    let left = echo.start_say(&words(3));
     // One that has ended before is not run.
     wait_until("the methods", || entered.load(Ordering::SeqCst) == 3);
     drop(cancelled);
@@ -178,7 +171,7 @@ fn a_method_in_a_pool_learns_of_the_end_of_its_call() {
         let _ = echo.fail(&Failure::default());
         ended.load(Ordering::SeqCst) == 2
     });
-    drop((left, echo, client));
+    drop((left, echo));
     wait_until("the last", || ended.load(Ordering::SeqCst) == 3);
 }
 
@@ -205,7 +198,7 @@ fn a_call_in_a_pool_is_like_any_other() {
             let mut data = echo.loan(data_bytes).unwrap();
             data.fill(3);
             let request = Words { data: data.freeze(), number: 0 };
-            let options = options().deadline(minute).metadata("key", "value").unwrap();
+            let options = CallOptions::new().deadline(minute).metadata("key", "value").unwrap();
             let answer = echo.with(options.clone()).say(&request).unwrap();
             assert_eq!(answer.data, request.data);
             let remaining_ns = u128::from(answer.number);
@@ -220,8 +213,7 @@ fn only_the_methods_that_were_named_leave_the_loop() {
     let pool = BlockingPool::builder().threads(1).build();
     let blocking = Blocking::new(service, &pool).methods(&["Say"]);
     let served = serve(Limits::default(), blocking);
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let echo = served.echo("#s");
     let (there, here) = (echo.say(&words(0)).unwrap(), echo.quick(&words(0)).unwrap());
     assert_ne!(there.number, here.number);
     assert_eq!(echo.later(&words(0)).unwrap().number, here.number);
@@ -268,9 +260,9 @@ fn a_pool_that_closes_answers_what_waits_in_it() {
         serve_here(&unique_address(), Blocking::new(service, &pool));
     let client = Client::in_loop(&event_loop).without_short_circuit();
     let echo = EchoCaller::new(&client, &address).unwrap();
-    let runs = start(&echo, &words(1), &options());
+    let runs = echo.start_say(&words(1));
     turn_until(&event_loop, || gate.entered.load(Ordering::SeqCst) == 1);
-    let waits = start(&echo, &words(2), &options());
+    let waits = echo.start_say(&words(2));
     turn_until(&event_loop, || pool.waiting() == 1);
     drop(pool);
     assert!(!waits.is_done(), "the dispatcher holds the pool");
@@ -303,14 +295,13 @@ fn interceptors_of_calls_that_were_given_up_may_look_at_the_pool() {
             server.add_interceptor(interceptor);
             server.register_as("s", blocking).unwrap();
         });
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let first = start(&echo, &words(1), &options());
+        let echo = served.echo("#s");
+        let first = echo.start_say(&words(1));
         gate.wait_for(1);
-        let given_up = start(&echo, &words(2), &options());
+        let given_up = echo.start_say(&words(2));
         wait_until("the second call", || pool.waiting() == 1);
         drop(given_up);
-        let third = start(&echo, &words(3), &options());
+        let third = echo.start_say(&words(3));
         assert_eq!(ends.recv().unwrap(), Code::Cancelled);
         gate.open();
         gate.open();

@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 use nearcall::client::PendingCall;
 use nearcall::service::TaskRunner;
 
-use super::{Futures, Shelf, code, put, serve, start, thread_number, wait_for};
+use super::{Futures, Shelf, code, put, serve, thread_number, wait_for};
 use crate::stage::prelude::*;
 
 /// Something that a future waits for and another thread does.
@@ -63,10 +63,6 @@ fn with_runners(test: impl Fn(&TaskRunner)) {
 /// Long enough that a call gets to its service on a busy machine.
 const SOON: Duration = Duration::from_millis(250);
 
-fn options() -> CallOptions {
-    CallOptions::new()
-}
-
 #[timed]
 fn a_future_answers() {
     with_runners(|runner| {
@@ -94,7 +90,7 @@ fn a_future_answers() {
         let client = Client::new();
         for way in ["", "?via=shm-futex", "?via=unix-stream", "?via=shm-spin&wait=spin"] {
             let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
-            let options = options().deadline(Duration::from_secs(60));
+            let options = CallOptions::new().deadline(Duration::from_secs(60));
             let options = options.metadata("key", "value").unwrap();
             let lengths = [0, 100, 20_000, 1 << 20, 5_000].into_iter().cycle();
             for (number, data_bytes) in (0..100).zip(lengths) {
@@ -131,7 +127,7 @@ fn futures_on_the_loop_run_in_its_thread_and_many_at_once() {
     let served = serve(limits, service);
     let client = Client::with_limits(None, limits);
     let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-    let calls: Vec<_> = (0..CALLS).map(|_| start(&echo, &words(0), &options())).collect();
+    let calls: Vec<_> = (0..CALLS).map(|_| echo.start_say(&words(0))).collect();
     wait_until("all futures", || running.load(Ordering::SeqCst) as u64 == CALLS);
     let open = || signals.lock().unwrap().drain(..).rev().for_each(|signal| signal.set());
     thread::scope(|scope| scope.spawn(open).join().unwrap());
@@ -209,12 +205,12 @@ fn end_at(point: usize, end: End, runner: &TaskRunner, way: &str) {
     let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
     let other = EchoCaller::new(&client, &served.via(way)).unwrap();
     let until = match end {
-        End::Late => options().deadline(SOON),
-        _ => options(),
+        End::Late => CallOptions::new().deadline(SOON),
+        _ => CallOptions::new(),
     };
     // Connected, so that all of the time is the call's.
     other.nothing(&()).unwrap();
-    let call = start(&echo, &words(0), &until);
+    let call = echo.with(until.clone()).start_say(&words(0));
     walk.signals[..point].iter().for_each(Signal::set);
     // On a busy machine the deadline may pass before.
     let is_late = || matches!(end, End::Late) && walk.dropped() == 1;
@@ -229,8 +225,7 @@ fn end_at(point: usize, end: End, runner: &TaskRunner, way: &str) {
     // Nothing runs on, and the others are served.
     let reached = walk.reached.load(Ordering::SeqCst);
     walk.signals.iter().for_each(Signal::set);
-    let client = Client::new();
-    let again = EchoCaller::new(&client, &served.via("")).unwrap();
+    let again = served.echo("");
     again.nothing(&()).unwrap();
     if !matches!(end, End::Disconnected) {
         other.nothing(&()).unwrap();
@@ -270,10 +265,9 @@ fn a_panic_in_a_future_ends_its_call_only() {
             }
         });
         let served = serve(Limits::default(), service.on(runner));
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        let echo = served.echo("#s");
         let others: Vec<PendingCall<Words>> =
-            (10..20).map(|number| start(&echo, &words(number), &options())).collect();
+            (10..20).map(|number| echo.start_say(&words(number))).collect();
         for number in 1..4 {
             assert_eq!(code(echo.say(&words(number))), Code::Unknown);
             echo.note(&words(number)).unwrap();
@@ -302,7 +296,7 @@ fn a_task_that_is_dropped_fails_its_call() {
     assert_eq!(code(echo.say(&words(1))), Code::Internal);
     let served = serve(Limits::default(), keeping);
     let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-    let call = start(&echo, &words(1), &options());
+    let call = echo.start_say(&words(1));
     drop(wait_for(&shelf, 1));
     assert_eq!(code(call.wait()), Code::Internal);
 }
@@ -326,7 +320,7 @@ fn a_task_that_never_rests_starves_nobody() {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
         let plain = EchoCaller::new(&client, &served.via(way)).unwrap();
-        let restless: Vec<_> = (0..100).map(|_| start(&echo, &words(1), &options())).collect();
+        let restless: Vec<_> = (0..100).map(|_| echo.start_say(&words(1))).collect();
         for number in 2..200 {
             assert_eq!(echo.say(&words(number)).unwrap().number, number);
             plain.nothing(&()).unwrap();
@@ -369,8 +363,7 @@ fn futures_of_a_loop_run_while_one_of_them_waits_in_a_call() {
     let echo = EchoCaller::new(&client, &address).unwrap();
     // Few at a time: each waits inside another, and how deep is bounded.
     for _ in 0..20 {
-        let calls: Vec<_> =
-            (0..10).map(|number| start(&echo, &words(number), &options())).collect();
+        let calls: Vec<_> = (0..10).map(|number| echo.start_say(&words(number))).collect();
         for (number, call) in calls.into_iter().enumerate() {
             assert_eq!(call.wait().unwrap().number, number as u64 + 1);
         }
@@ -413,16 +406,16 @@ fn futures_answer_callers_of_their_own_loop() {
             for number in 1..50 {
                 assert_eq!(echo.say(&words(number)).unwrap().number, number);
             }
-            let soon = || options().deadline(SOON);
-            let cancelled = start(&echo, &words(0), &options());
+            let soon = || CallOptions::new().deadline(SOON);
+            let cancelled = echo.start_say(&words(0));
             drop(cancelled);
             assert_eq!(code(echo.with(soon()).say(&words(0))), Code::DeadlineExceeded);
-            let late = start(&echo, &words(0), &soon());
+            let late = echo.with(soon()).start_say(&words(0));
             turn_until(&event_loop, || late.is_done());
             // One that was given up before it was received never ran.
             let due = || dropped.load(Ordering::SeqCst) >= count + 2;
             turn_until(&event_loop, due);
-            let left = start(&echo, &words(0), &options());
+            let left = echo.start_say(&words(0));
             echo.say(&words(1)).unwrap();
             drop((left, echo, client));
             dropped.store(3, Ordering::SeqCst);
@@ -450,8 +443,7 @@ fn one_way_futures_are_bounded() {
         }
     });
     let served = serve(Limits::default(), service);
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let echo = served.echo("#s");
     (0..MAX + 1_000).for_each(|_| echo.note(&words(1)).unwrap());
     // It comes after them.
     echo.say(&words(0)).unwrap();
@@ -467,9 +459,8 @@ fn futures_end_with_their_loop() {
         let of_call = Arc::clone(&walk);
         let service = Futures::new(move |_, _| Arc::clone(&of_call).go()).on(runner);
         let served = serve(Limits::default(), service);
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let call = start(&echo, &words(0), &options());
+        let echo = served.echo("#s");
+        let call = echo.start_say(&words(0));
         wait_until("the future", || walk.reached.load(Ordering::SeqCst) == 1);
         drop(served);
         assert_eq!(code(call.wait()), Code::Unavailable);

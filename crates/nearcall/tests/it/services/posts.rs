@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use nearcall::event_loop::{Event, Poster};
 
-use super::{Threaded, serve, start};
+use super::{Threaded, serve};
 use crate::stage::prelude::*;
 
 const THREADS: u64 = 8;
@@ -51,8 +51,7 @@ fn a_post_wakes_a_loop_that_sleeps() {
             give.send(event_loop.poster()).unwrap();
         });
         let poster = take.recv().unwrap();
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via(way)).unwrap();
+        let echo = served.echo(way);
         echo.say(&words(1)).unwrap();
         for number in 0..100 {
             let (give, take) = mpsc::channel();
@@ -141,9 +140,8 @@ fn closures_run_while_a_service_waits() {
         server.register_as("s", EchoDispatcher::new(service)).unwrap();
     });
     let poster = posters.recv().unwrap();
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-    let call = start(&echo, &words(1), &CallOptions::new());
+    let echo = served.echo("#s");
+    let call = echo.start_say(&words(1));
     poster.post(|_| RUN.with_borrow_mut(|run| run.push((1, 1)))).unwrap();
     assert_eq!(call.wait().unwrap().number, 1);
 }
@@ -171,10 +169,9 @@ fn a_closure_inherits_no_deadline() {
         server.register_as("s", EchoDispatcher::new(service)).unwrap();
     });
     let (poster, far) = loops.recv().unwrap();
-    let client = Client::new();
-    let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+    let echo = served.echo("#s");
     let options = CallOptions::new().deadline(PATIENCE);
-    let call = start(&echo, &words(1), &options);
+    let call = echo.with(options.clone()).start_say(&words(1));
     // Else the service might run inside the wait of the closure, which it waits for.
     begun.recv().unwrap();
     let post = move |_: &EventLoop| {

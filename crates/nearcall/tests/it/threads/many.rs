@@ -50,8 +50,7 @@ fn check(failed: &[Status]) {
 #[timed]
 fn four_hundred_threads_call_through_one_caller() {
     let served = Served::start();
-    let client = Client::new();
-    let caller = EchoCaller::new(&client, &served.address).unwrap();
+    let caller = served.echo("");
     check(&call_at_once(&caller, 400));
 }
 
@@ -71,7 +70,7 @@ fn two_thousand_threads_call_through_one_caller() {
 fn threads_share_a_connection_where_the_server_refuses_more() {
     let limits = Limits { connections_per_uid_max: 20, ..Limits::default() };
     let served = Served::with(limits, "", |_, _, _| {});
-    let caller = EchoCaller::new(&Client::new(), &served.address).unwrap();
+    let caller = served.echo("");
     check(&call_at_once(&caller, 100));
 }
 
