@@ -212,4 +212,5 @@ pub(crate) fn poll_interest(interest: Interest) -> nearcall_os::poll::Interest {
 }
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests;

@@ -210,6 +210,7 @@ fn limit_ns(options: SpinOptions, known: Known) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use super::*;
 
@@ -223,7 +224,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_share_of_nothing_never_spins_and_a_whole_cpu_always_spins() {
         let options = |cpu_percent| SpinOptions { cpu_percent, ..SpinOptions::default() };
         assert_eq!(looks_before_sleep(&mut Spinner::new(options(0))), 0);
@@ -233,7 +233,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_short_spin_reads_no_clock() {
         let mut spinner = Spinner::new(SpinOptions::default());
         let mut plan = spinner.begin();
@@ -246,7 +245,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_spin_is_as_long_as_a_few_wake_ups_or_as_set_and_nothing_on_one_cpu() {
         let known = |cpus| Known { cost_ns: 7_000, cpus, spin_ns: None };
         let options = |spin_max| SpinOptions { cpu_percent: 5, spin_max };

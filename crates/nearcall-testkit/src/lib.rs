@@ -13,6 +13,7 @@
 pub mod directory;
 pub mod observed;
 pub mod raw_frames;
+pub mod stress_service;
 pub mod support;
 pub mod tasks;
 

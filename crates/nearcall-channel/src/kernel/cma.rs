@@ -422,4 +422,5 @@ const NO_SUCH_PROCESS: i32 = 3;
 const BAD_ADDRESS: i32 = 14;
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests;

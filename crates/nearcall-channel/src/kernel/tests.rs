@@ -98,19 +98,16 @@ fn check_echo(buffer_bytes: u32, deadline: fn() -> Deadline) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn messages_of_all_sizes_come_back() {
     check_echo(256 << 10, || Deadline::NEVER);
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn messages_come_back_through_the_smallest_room_with_a_deadline() {
     check_echo(4 << 10, soon);
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn both_ends_send_at_once_without_waiting() {
     each(|mechanism, wait| {
         let (mut one, mut other) = pair(mechanism, wait, 64 << 10);
@@ -141,7 +138,6 @@ fn both_ends_send_at_once_without_waiting() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_full_way_refuses_and_delivers_what_it_took() {
     each(|mechanism, wait| {
         let (mut one, mut other) = pair(mechanism, wait, 64 << 10);
@@ -172,7 +168,6 @@ fn a_full_way_refuses_and_delivers_what_it_took() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn what_was_sent_before_the_end_arrives_then_the_end() {
     each(|mechanism, wait| {
         let (mut one, mut other) = pair(mechanism, wait, 64 << 10);
@@ -197,7 +192,6 @@ fn what_was_sent_before_the_end_arrives_then_the_end() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_sleeping_end_wakes_up_when_the_other_closes() {
     each(|mechanism, wait| {
         for deadline in [|| Deadline::NEVER, soon] {
@@ -225,7 +219,6 @@ fn a_sleeping_end_wakes_up_when_the_other_closes() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_message_that_was_not_read_to_its_end_does_not_spoil_the_next() {
     each(|mechanism, wait| {
         let (mut one, mut other) = pair(mechanism, wait, 256 << 10);

@@ -401,6 +401,7 @@ const RECEIVE_BYTES: usize = 64 << 10;
 const CANCELLED: i32 = 125;
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use super::*;
     use crate::endpoint::Endpoint;
@@ -414,7 +415,6 @@ mod tests {
 
     /// The bell that the receive takes back may have rung for the send.
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_send_that_ends_before_the_sleep_is_seen_by_the_receive() {
         if probe().is_err() {
             return;
@@ -437,7 +437,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_receive_survives_the_thread_that_began_it() {
         if probe().is_err() {
             return;

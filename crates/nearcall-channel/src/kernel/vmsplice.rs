@@ -416,6 +416,7 @@ const RECEIVE_BYTES: usize = 8 << 10;
 const DIRECT_BYTES_MIN: usize = 4 << 10;
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use super::*;
     use crate::handshake::Options;
@@ -430,7 +431,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_pipe_that_the_peer_enlarged_is_noticed_before_its_pages_are_written() {
         let pipe = pipe::create().unwrap();
         let mut sender = sender(pipe.write);
@@ -451,7 +451,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn messages_stay_as_they_were_sent_round_both_buffers() {
         let options = Options::offering(MechanismSet::ALL);
         let (mut sender, mut receiver) = connected(Mechanism::Vmsplice, &options, |_| {});

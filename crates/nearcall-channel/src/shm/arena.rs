@@ -41,4 +41,5 @@ pub struct Place {
 }
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests;

@@ -131,6 +131,7 @@ impl Buffer for BoundedBuffer {
 }
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use super::*;
     use crate::fuzzing::regions::lock_region;
@@ -144,7 +145,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn fragments_survive_the_wrap() {
         let (mut sender, mut receiver) = two_ends();
         let mut into = [0; 1024];
@@ -161,7 +161,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn positions_that_cannot_be_are_refused() {
         for (put, violation) in [
             (4097, Violation::BadIndex),
@@ -178,7 +177,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_fragment_longer_than_what_was_put_in_is_refused() {
         let (sender, mut receiver) = two_ends();
         sender.write(0, &FragmentHeader::data(900, 900, 0).encode());

@@ -224,4 +224,5 @@ impl LaneIn {
 }
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests;

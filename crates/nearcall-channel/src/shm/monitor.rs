@@ -275,6 +275,7 @@ fn slice(deadline: Deadline) -> Deadline {
 }
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use std::thread::scope;
     use std::time::Duration;
@@ -325,7 +326,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_waiter_leaves_a_variable_that_a_dead_signaller_left_locked() {
         let (region, liveness, monitor) = one_end();
         scope(|scope| {
@@ -341,7 +341,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_signaller_leaves_a_variable_that_a_dead_waiter_left_locked() {
         let (region, liveness, monitor) = one_end();
         region.word32(NOT_EMPTY + INNER_LOCK).fetch_or(1, Ordering::Relaxed);
@@ -363,7 +362,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn after_a_death_with_the_lock_what_is_there_is_received_and_then_no_more() {
         let (region, liveness, monitor) = one_end();
         scope(|scope| {
@@ -376,7 +374,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_held_lock_is_not_waited_for_past_the_deadline() {
         let (_region, _life, monitor) = one_end();
         let _held = monitor.mutex.lock().unwrap();

@@ -193,4 +193,5 @@ impl PeerSegments {
 }
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests;

@@ -128,4 +128,5 @@ const TRIAL_INTERVAL_MAX: u32 = 256;
 const BALANCE_SPINS_MAX: u64 = 8;
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests;

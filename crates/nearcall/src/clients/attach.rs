@@ -538,6 +538,7 @@ const _: () = {
 };
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use super::*;
 
@@ -553,7 +554,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn another_loop_of_a_server_does_not_replace_it() {
         let (server, address) = serve(4);
         let client = Client::new();
@@ -574,7 +574,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_future_that_is_dropped_leaves_no_waker() {
         struct Nothing;
         impl Wake for Nothing {

@@ -407,6 +407,7 @@ const _: () = {
 };
 
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use nearcall_channel::{Endpoint, Mechanism, Options, ReceiveError, connect};
 
@@ -462,13 +463,11 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_loop_that_panics_ends_the_server() {
         check_failure(1, || panic!("tripped"), "it panicked: tripped");
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs the kernel")]
     fn a_loop_that_fails_ends_the_server_even_if_it_accepts_the_clients() {
         check_failure(0, || Err(io::Error::other("no epoll")), "no epoll");
     }

@@ -35,7 +35,6 @@ mod shared_sockets;
 mod shares;
 mod slow_peers;
 mod smoke;
-#[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
 mod support;
 mod time_namespaces;
 

@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearcall::stream::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
-use nearcall::{CallContext, Context, Status};
 use nearcall_os::clock;
+use nearcall_testkit::stress_service::Bookkeeper;
 
-use crate::stress::{Job, Stress, StressAsync};
+use crate::stress::Job;
 
 /// What was served, by all servers that there were.
 #[derive(Debug, Default)]
@@ -62,94 +61,30 @@ impl Ledger {
             self.fault(worker, format!("{number} was served twice"));
         }
     }
+}
 
-    fn check_item(&self, item: &Job, expected: u64) {
+impl Bookkeeper for Ledger {
+    /// Only the synchronous service takes its time.
+    fn call(&self, job: &Job, in_order: bool) {
+        self.count(job);
+        if in_order {
+            clock::pause(Duration::from_micros(job.work_us.into()));
+        }
+    }
+
+    fn message(&self, job: &Job, _in_order: bool) {
+        self.count(job);
+    }
+
+    fn item(&self, item: &Job, expected: u64) {
         let Job { worker, number, .. } = *item;
         if number != expected || !is_whole(item) {
             self.fault(worker, format!("item {number} of {expected}"));
         }
     }
-}
 
-impl Stress for Ledger {
-    fn ask(&self, _context: &Context<'_>, request: &Job) -> Result<Job, Status> {
-        self.count(request);
-        clock::pause(Duration::from_micros(request.work_us.into()));
-        Ok(request.clone())
-    }
-
-    fn tell(&self, _context: &Context<'_>, request: &Job) {
-        self.count(request);
-    }
-
-    fn upload(&self, _: &Context<'_>, _: ItemReceiver<Job>) -> Result<Job, Status> {
-        Err(Status::unimplemented("streams are the asynchronous service's"))
-    }
-
-    fn download(&self, _: &Context<'_>, _: &Job, _: ItemSender<Job>) -> Result<(), Status> {
-        Err(Status::unimplemented("streams are the asynchronous service's"))
-    }
-
-    fn chat(
-        &self,
-        _: &Context<'_>,
-        _: ItemReceiver<Job>,
-        _: ItemSender<Job>,
-    ) -> Result<(), Status> {
-        Err(Status::unimplemented("streams are the asynchronous service's"))
-    }
-}
-
-impl StressAsync for Ledger {
-    async fn ask(&self, _context: CallContext, request: Job) -> Result<Job, Status> {
-        self.count(&request);
-        Ok(request)
-    }
-
-    async fn tell(&self, _context: CallContext, request: Job) {
-        self.count(&request);
-    }
-
-    async fn upload(
-        &self,
-        _context: CallContext,
-        mut items: AsyncItemReceiver<Job>,
-    ) -> Result<Job, Status> {
-        let mut count = 0;
-        while let Some(item) = items.next().await {
-            self.check_item(&item?, count);
-            count += 1;
-        }
-        Ok(Job { number: count, ..Job::default() })
-    }
-
-    async fn download(
-        &self,
-        _context: CallContext,
-        request: Job,
-        mut items: AsyncItemSender<Job>,
-    ) -> Result<(), Status> {
-        let bytes = request.padding.len();
-        for number in 0..request.number {
-            let padding = padding(request.worker, number, bytes).into();
-            items.send(&Job { number, padding, ..request }).await?;
-        }
-        Ok(())
-    }
-
-    async fn chat(
-        &self,
-        _context: CallContext,
-        mut items: AsyncItemReceiver<Job>,
-        mut replies: AsyncItemSender<Job>,
-    ) -> Result<(), Status> {
-        let mut count = 0;
-        while let Some(item) = items.next().await {
-            let item = item?;
-            self.check_item(&item, count);
-            count += 1;
-            replies.send(&item).await?;
-        }
-        Ok(())
+    fn reply_item(&self, request: &Job, number: u64) -> Job {
+        let padding = padding(request.worker, number, request.padding.len()).into();
+        Job { number, padding, ..*request }
     }
 }

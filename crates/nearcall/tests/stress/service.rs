@@ -7,12 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearcall::stream::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
-use nearcall::{CallContext, Context, Status};
 use nearcall_os::clock;
+use nearcall_testkit::stress_service::Bookkeeper;
 
 use crate::books::Books;
-use crate::stress::{Job, Stress, StressAsync};
+use crate::stress::Job;
 
 /// Shared by all loops, as a synchronous and as an asynchronous service.
 #[derive(Debug, Default)]
@@ -64,16 +63,9 @@ impl Service {
             self.fault(format!("worker {id:x}: {number} out of order"));
         }
     }
+}
 
-    /// Counts an item, whose position must be `expected`.
-    fn count_item(&self, item: &Job, expected: u64) {
-        self.workers().entry(item.worker).or_default().books.items += 1;
-        if item.number != expected {
-            let Job { worker, number, .. } = item;
-            self.fault(format!("worker {worker:x}: item {number} where {expected} was due"));
-        }
-    }
-
+impl Bookkeeper for Service {
     fn call(&self, job: &Job, in_order: bool) {
         self.count(job, in_order, |books| books.calls += 1);
         let end = clock::now() + Duration::from_micros(job.work_us.into());
@@ -81,100 +73,16 @@ impl Service {
             std::hint::spin_loop();
         }
     }
-}
 
-impl Stress for Service {
-    fn ask(&self, _context: &Context<'_>, request: &Job) -> Result<Job, Status> {
-        self.call(request, true);
-        Ok(request.clone())
+    fn message(&self, job: &Job, in_order: bool) {
+        self.count(job, in_order, |books| books.messages += 1);
     }
 
-    fn tell(&self, _context: &Context<'_>, request: &Job) {
-        self.count(request, true, |books| books.messages += 1);
-    }
-
-    fn upload(&self, _context: &Context<'_>, items: ItemReceiver<Job>) -> Result<Job, Status> {
-        let mut count = 0;
-        while let Some(item) = items.recv()? {
-            self.count_item(&item, count);
-            count += 1;
+    fn item(&self, item: &Job, expected: u64) {
+        self.workers().entry(item.worker).or_default().books.items += 1;
+        if item.number != expected {
+            let Job { worker, number, .. } = item;
+            self.fault(format!("worker {worker:x}: item {number} where {expected} was due"));
         }
-        Ok(Job { number: count, ..Job::default() })
-    }
-
-    fn download(
-        &self,
-        _context: &Context<'_>,
-        request: &Job,
-        items: ItemSender<Job>,
-    ) -> Result<(), Status> {
-        (0..request.number).try_for_each(|number| items.send(&Job { number, ..request.clone() }))
-    }
-
-    fn chat(
-        &self,
-        _context: &Context<'_>,
-        items: ItemReceiver<Job>,
-        replies: ItemSender<Job>,
-    ) -> Result<(), Status> {
-        let mut count = 0;
-        while let Some(item) = items.recv()? {
-            self.count_item(&item, count);
-            count += 1;
-            replies.send(&item)?;
-        }
-        Ok(())
-    }
-}
-
-impl StressAsync for Service {
-    async fn ask(&self, _context: CallContext, request: Job) -> Result<Job, Status> {
-        self.call(&request, false);
-        Ok(request)
-    }
-
-    async fn tell(&self, _context: CallContext, request: Job) {
-        self.count(&request, false, |books| books.messages += 1);
-    }
-
-    async fn upload(
-        &self,
-        _context: CallContext,
-        mut items: AsyncItemReceiver<Job>,
-    ) -> Result<Job, Status> {
-        let mut count = 0;
-        while let Some(item) = items.next().await {
-            self.count_item(&item?, count);
-            count += 1;
-        }
-        Ok(Job { number: count, ..Job::default() })
-    }
-
-    async fn download(
-        &self,
-        _context: CallContext,
-        request: Job,
-        mut items: AsyncItemSender<Job>,
-    ) -> Result<(), Status> {
-        for number in 0..request.number {
-            items.send(&Job { number, ..request.clone() }).await?;
-        }
-        Ok(())
-    }
-
-    async fn chat(
-        &self,
-        _context: CallContext,
-        mut items: AsyncItemReceiver<Job>,
-        mut replies: AsyncItemSender<Job>,
-    ) -> Result<(), Status> {
-        let mut count = 0;
-        while let Some(item) = items.next().await {
-            let item = item?;
-            self.count_item(&item, count);
-            count += 1;
-            replies.send(&item).await?;
-        }
-        Ok(())
     }
 }

@@ -66,7 +66,6 @@ fn check(records: &[Vec<u8>], expected: Violation) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn hostile_records_are_named() {
     check(&[record(1, 4096, 0)], Violation::BadAddress);
     check(&[record(4097, 0, 0)], Violation::BadAddress);
@@ -77,7 +76,6 @@ fn hostile_records_are_named() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn memory_that_is_not_there_is_a_violation_by_the_peer() {
     // The first page of a process is never mapped.
     let (mut transport, raw, _control) = end_with_raw_peer(64, 4096);
@@ -88,7 +86,6 @@ fn memory_that_is_not_there_is_a_violation_by_the_peer() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn r22_bytes_of_the_process_that_got_the_number_of_the_peer_are_not_taken() {
     let mut child = process::Child::spawn(&mut Command::new("true")).unwrap();
     let pidfd = Arc::new(child.pidfd().try_clone_to_owned().unwrap());
@@ -105,7 +102,6 @@ fn r22_bytes_of_the_process_that_got_the_number_of_the_peer_are_not_taken() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn r22_a_peer_without_a_pidfd_of_the_socket_is_refused() {
     // Its number is that of a living process, which has the announced number at the address.
     let mut theirs = Pages::create(4096).unwrap();
@@ -121,7 +117,6 @@ fn r22_a_peer_without_a_pidfd_of_the_socket_is_refused() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn what_was_sent_can_be_read_after_the_sender_closed() {
     if probe().is_err() {
         return;

@@ -25,7 +25,6 @@ fn trust() -> Trust {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn what_is_lent_is_read_where_it_lies() {
     let (mut lender, mut borrower) = ends();
     let mut loan = lender.loan(100_000).unwrap();
@@ -44,7 +43,6 @@ fn what_is_lent_is_read_where_it_lies() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_slot_is_free_when_every_handle_at_both_ends_is_gone() {
     let (mut lender, mut borrower) = ends();
     let bytes = lender.loan(8192).unwrap().freeze();
@@ -70,7 +68,6 @@ fn a_slot_is_free_when_every_handle_at_both_ends_is_gone() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_message_that_was_not_sent_takes_nothing() {
     let (mut lender, _borrower) = ends();
     let bytes = lender.loan(4096).unwrap().freeze();
@@ -82,7 +79,6 @@ fn a_message_that_was_not_sent_takes_nothing() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn when_all_slots_are_out_nothing_is_lent_until_one_is_back() {
     let (mut lender, mut borrower) = ends();
     let mut kept = Vec::new();
@@ -101,7 +97,6 @@ fn when_all_slots_are_out_nothing_is_lent_until_one_is_back() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn bytes_are_limited_as_slots_are() {
     let (mut lender, _borrower) = ends();
     let large = lender.loan(SLOT_BYTES_PER_END_MAX + 1).unwrap_err();
@@ -117,7 +112,6 @@ fn bytes_are_limited_as_slots_are() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_free_slot_is_used_again() {
     let (mut lender, _borrower) = ends();
     let first = lender.loan(10_000).unwrap();
@@ -131,7 +125,6 @@ fn a_free_slot_is_used_again() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn only_what_lies_in_a_loan_is_found() {
     let (mut lender, _borrower) = ends();
     let bytes = lender.loan(4096).unwrap().freeze();
@@ -144,7 +137,6 @@ fn only_what_lies_in_a_loan_is_found() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn every_lie_about_a_place_is_refused() {
     let (mut lender, mut borrower) = ends();
     let bytes = lender.loan(4096).unwrap().freeze();
@@ -168,7 +160,6 @@ fn every_lie_about_a_place_is_refused() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_loan_outlives_its_lender() {
     let (mut lender, _borrower) = ends();
     let mut loan = lender.loan(4096).unwrap();
@@ -179,7 +170,6 @@ fn a_loan_outlives_its_lender() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn small_slots_make_room_for_a_large_one() {
     let (mut lender, mut borrower) = ends();
     for round in 0..5 {
@@ -193,7 +183,6 @@ fn small_slots_make_room_for_a_large_one() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_refusal_says_what_was_out_when_it_was_decided() {
     let (mut lender, mut borrower) = ends();
     for _ in 0..200 {

@@ -15,8 +15,6 @@ fn is_bad(found: Result<Range<usize>, ReceiveError>) -> bool {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn fragments_are_where_their_notes_say_and_slots_go_round() {
     let (mut out, mut incoming, _line) = ends();
     assert!(out.open());
@@ -36,8 +34,6 @@ fn fragments_are_where_their_notes_say_and_slots_go_round() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn notes_that_lie_are_refused() {
     let (mut out, mut incoming, _line) = ends();
     assert!(is_bad(incoming.find(0, 100)), "a segment that was never handed over");
@@ -52,8 +48,6 @@ fn notes_that_lie_are_refused() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_segment_of_another_size_is_no_lane() {
     let (_out, mut incoming, line) = ends();
     let (id, _region) = OwnSegments::new(&line).create(4096).unwrap();
@@ -61,8 +55,6 @@ fn a_segment_of_another_size_is_no_lane() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn without_a_line_there_is_no_lane_and_it_is_asked_for_again_later() {
     let (mut out, incoming, line) = ends();
     drop(incoming);
@@ -74,7 +66,6 @@ fn without_a_line_there_is_no_lane_and_it_is_asked_for_again_later() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_lane_rests_when_it_was_not_used_between_two_sleeps_that_are_far_apart() {
     let start = clock::now();
     let mut rest = Rest { used: true, since: None };

@@ -32,7 +32,6 @@ fn is_violation<T>(outcome: Result<T, ReceiveError>, violation: Violation) -> bo
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn what_is_written_on_one_side_is_read_on_the_other() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -48,7 +47,6 @@ fn what_is_written_on_one_side_is_read_on_the_other() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_segment_that_was_taken_back_is_unknown() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -65,7 +63,6 @@ fn a_segment_that_was_taken_back_is_unknown() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn numbers_wrap_after_many_segments() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -80,7 +77,6 @@ fn numbers_wrap_after_many_segments() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_number_that_is_still_in_use_is_passed_over_after_the_wrap() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -101,7 +97,6 @@ fn a_number_that_is_still_in_use_is_passed_over_after_the_wrap() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn threads_that_look_into_the_line_at_once_keep_its_order() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -129,7 +124,6 @@ fn threads_that_look_into_the_line_at_once_keep_its_order() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn limits_are_kept_by_the_maker() {
     let (ours, _theirs) = lines();
     let maker = OwnSegments::new(&ours);
@@ -143,7 +137,6 @@ fn limits_are_kept_by_the_maker() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_full_line_makes_no_segment_and_loses_no_retirement() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -202,7 +195,6 @@ impl Flood<'_> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_look_takes_a_bounded_number_of_packets_while_the_peer_goes_on_sending() {
     let (ours, theirs) = lines();
     let mut reader = PeerSegments::new(&theirs);
@@ -228,7 +220,6 @@ fn a_look_takes_a_bounded_number_of_packets_while_the_peer_goes_on_sending() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn descriptors_of_the_users_are_kept_for_them() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -245,7 +236,6 @@ fn descriptors_of_the_users_are_kept_for_them() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn an_end_that_has_passed_many_descriptors_makes_no_more_segments() {
     let (ours, theirs) = lines();
     let (maker, mut reader) = (OwnSegments::new(&ours), PeerSegments::new(&theirs));
@@ -261,7 +251,6 @@ fn an_end_that_has_passed_many_descriptors_makes_no_more_segments() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn unexpected_segments_are_refused() {
     let (ours, theirs) = lines();
     let _made = OwnSegments::new(&ours).create(4096).unwrap();
@@ -269,7 +258,6 @@ fn unexpected_segments_are_refused() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn every_lie_about_a_segment_is_refused() {
     let unsealed = || {
         rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC)
@@ -302,7 +290,6 @@ fn every_lie_about_a_segment_is_refused() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn more_segments_than_allowed_are_refused() {
     let (ours, theirs) = lines();
     let mut reader = PeerSegments::new(&theirs);
@@ -318,7 +305,6 @@ fn more_segments_than_allowed_are_refused() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "needs the kernel")]
 fn a_flood_of_packets_ends_the_look() {
     let (ours, theirs) = lines();
     let mut reader = PeerSegments::new(&theirs);

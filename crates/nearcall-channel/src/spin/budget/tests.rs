@@ -1,4 +1,4 @@
-//! Waiters of many kinds, in invented time.
+//! Waiters of many kinds, in invented time. Not in Miri: too slow there, and no memory is shared.
 
 use super::*;
 
@@ -68,7 +68,6 @@ impl Waiter {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn short_waits_never_sleep() {
     let mut waiter = Waiter::new();
     for _ in 0..10_000 {
@@ -78,7 +77,6 @@ fn short_waits_never_sleep() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn a_server_with_a_thousand_calls_per_second_stops_spinning_for_good() {
     let mut waiter = Waiter::new();
     for _ in 0..100_000 {
@@ -88,7 +86,6 @@ fn a_server_with_a_thousand_calls_per_second_stops_spinning_for_good() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn a_pause_in_a_busy_time_is_forgiven() {
     let mut waiter = Waiter::new();
     for number in 0..10_000 {
@@ -101,7 +98,6 @@ fn a_pause_in_a_busy_time_is_forgiven() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn two_ends_that_both_sleep_find_each_other() {
     let (mut client, mut server) = (Waiter::tired(), Waiter::tired());
     let (mut calls, mut late_ns) = (0, 0);
@@ -120,7 +116,6 @@ fn two_ends_that_both_sleep_find_each_other() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn a_client_spins_through_the_wake_up_of_a_server_that_sleeps() {
     let mut client = Waiter::new();
     for _ in 0..1_000 {
@@ -129,7 +124,6 @@ fn a_client_spins_through_the_wake_up_of_a_server_that_sleeps() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn ends_that_share_a_cpu_soon_sleep_at_once() {
     let mut waiter = Waiter::new();
     for _ in 0..10_000 {
@@ -146,7 +140,6 @@ fn ends_that_share_a_cpu_soon_sleep_at_once() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn spins_without_result_never_take_more_than_their_share() {
     for seed in 0..50_u64 {
         let (mut waiter, mut state) = (Waiter::new(), seed);
@@ -163,7 +156,6 @@ fn spins_without_result_never_take_more_than_their_share() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn time_that_goes_back_fills_no_balance() {
     let mut budget = SpinBudget::new(LIMIT_NS, 100);
     budget.debit(SECOND_NS, BALANCE_SPINS_MAX * LIMIT_NS);
@@ -174,7 +166,6 @@ fn time_that_goes_back_fills_no_balance() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "too slow there; no memory is shared")]
 fn budgets_that_always_or_never_spin_do_not_learn() {
     for limit_ns in [0, u64::MAX] {
         let mut budget = SpinBudget::new(limit_ns, 100);

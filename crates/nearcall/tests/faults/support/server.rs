@@ -1,7 +1,6 @@
 //! A server in a process of its own, which reports its state when it is asked.
 
 use std::io::BufRead;
-use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,9 +12,8 @@ use nearcall::{Client, Deadline, EventLoop, Limits, Server};
 use nearcall_channel::account::{Accounts, Resource};
 use nearcall_os::poll::Interest;
 use nearcall_os::process;
-use nearcall_os::signal::{Signal, send_by_pidfd};
 
-use super::child::{Process, command, report, wait_for_state};
+use super::child::{Process, command, report};
 use super::leaks::LeakOracle;
 use super::{Role, Service, unique_address, wait_until};
 use crate::echo::{EchoCaller, EchoDispatcher};
@@ -47,7 +45,6 @@ pub(crate) struct ServerSetup {
     address: String,
     parameters: String,
     limits: String,
-    variables: Vec<(String, String)>,
 }
 
 /// A server with an `Echo` in a process of its own. It dies with this; one that died by itself
@@ -66,8 +63,8 @@ pub(crate) struct ServerProcess {
 impl ServerSetup {
     /// A server whose process runs this role, at an address of its own.
     pub(crate) fn new(role: &'static str) -> Self {
-        let (limits, variables) = (String::new(), Vec::new());
-        Self { role, address: unique_address(), parameters: String::new(), limits, variables }
+        let (parameters, limits) = (String::new(), String::new());
+        Self { role, address: unique_address(), parameters, limits }
     }
 
     /// At this address.
@@ -88,12 +85,6 @@ impl ServerSetup {
         self
     }
 
-    /// With a variable of the environment.
-    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
-        self.variables.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
     /// Starts it and waits until it listens.
     pub(crate) fn start(self) -> ServerProcess {
         let name = format!("nearcall-faults-{:016x}", fastrand::u64(..));
@@ -101,7 +92,7 @@ impl ServerSetup {
         std::fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
         let listen = format!("{}{}", self.address, self.parameters);
         let mut command = command(self.role, &listen, &self.limits);
-        command.env("NEARCALL_RUNTIME_DIR", &runtime).envs(self.variables);
+        command.env("NEARCALL_RUNTIME_DIR", &runtime);
         let mut process = Process::start_as(self.role, command);
         let listens = process.hear("listens");
         let (address, tid) = listens.split_once(' ').unwrap();
@@ -122,10 +113,6 @@ impl ServerProcess {
 
     pub(crate) fn process(&mut self) -> &mut Process {
         &mut self.process
-    }
-
-    pub(crate) fn pidfd(&mut self) -> BorrowedFd<'_> {
-        self.process.child().pidfd()
     }
 
     /// The address with parameters for a client.
@@ -177,17 +164,6 @@ impl ServerProcess {
     /// What it holds now, to be compared later.
     pub(crate) fn leak_oracle(&self) -> LeakOracle {
         LeakOracle::look(self.pid(), Some(&self.runtime))
-    }
-
-    /// Stops it (SIGSTOP), and waits until it has stopped.
-    pub(crate) fn stop(&mut self) {
-        send_by_pidfd(self.pidfd(), Signal::STOP).unwrap();
-        wait_for_state(self.pid(), 'T');
-    }
-
-    /// Lets it run again.
-    pub(crate) fn resume(&mut self) {
-        send_by_pidfd(self.pidfd(), Signal::CONT).unwrap();
     }
 
     /// Kills it and reaps it.
