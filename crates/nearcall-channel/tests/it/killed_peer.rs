@@ -181,31 +181,7 @@ macro_rules! storms {
     };
 }
 
-storms! {
-    shm Shm,
-    pipe Pipe,
-    fifo Fifo,
-    unix_stream UnixStream,
-    unix_seqpacket UnixSeqpacket,
-    unix_dgram UnixDgram,
-    tcp Tcp,
-    udp Udp,
-    posix_mq PosixMq,
-    sysv_mq SysvMq,
-    vmsplice Vmsplice,
-    cma Cma,
-    uring Uring,
-    shm_spin ShmSpin,
-    shm_futex ShmFutex,
-    shm_eventfd ShmEventfd,
-    shm_unix ShmUnix,
-    shm_pipe ShmPipe,
-    shm_signal ShmSignal,
-    shm_posix_mq ShmPosixMq,
-    shm_semaphore ShmSemaphore,
-    shm_condvar ShmCondvar,
-    shm_mq ShmMq,
-}
+super::for_each_mechanism! { storms }
 
 #[test]
 fn every_mechanism_is_tested() {

@@ -53,7 +53,7 @@ impl Verdict {
     }
 }
 
-type Attack = (&'static str, fn(&RawLine), Verdict);
+type Attack = (&'static str, fn(&RawLine));
 
 /// What a client that never takes a step has for it.
 const STEP: Duration = Duration::from_millis(100);
@@ -62,11 +62,13 @@ const LONG_STEP: Duration = Duration::from_secs(3);
 /// What a busy machine may add to the steps of a client that is given up.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(4);
 
-fn act(play: &mut Play, attacks: &[Attack]) {
+fn act(play: &mut Play, attacks: &[(Verdict, &[Attack])]) {
+    let attacks =
+        || attacks.iter().flat_map(|(verdict, all)| all.iter().map(move |it| (it, verdict)));
     let name = format!("nearcall-hostile-{:016x}", play.seed);
     let address = format!("unix:@{name}").parse().unwrap();
     if !play.is_first() {
-        for (what, attack, verdict) in attacks {
+        for ((what, attack), verdict) in attacks() {
             let line = RawLine::connect(&name, play.mechanism);
             attack(&line);
             play.hear();
@@ -87,7 +89,7 @@ fn act(play: &mut Play, attacks: &[Attack]) {
         return;
     }
     let listener = Listener::bind(&address).unwrap();
-    for (what, _, verdict) in attacks {
+    for ((what, _), verdict) in attacks() {
         let step = if let Verdict::Silent(step) = verdict { *step } else { PATIENCE };
         let options = Options { handshake_timeout: step, ..play.options() };
         let ready = nearcall_os::poll::Interest::Readable;
@@ -109,49 +111,32 @@ fn act(play: &mut Play, attacks: &[Attack]) {
 }
 
 pub(super) fn an_unknown_process_is_refused(play: &mut Play) {
-    act(
-        play,
-        &[
-            ("a web browser", |line| line.send(b"GET / HTTP/1.1\r\n\r\n", &[]), Verdict::BadPacket),
-            ("one zero", |line| line.send(&[0], &[]), Verdict::BadPacket),
-            ("only the mark", |line| line.send(b"NEARCALL", &[]), Verdict::BadPacket),
-            (
-                "a greeting cut off",
-                |line| line.send(&good_hello(line.mechanism)[..15], &[]),
-                Verdict::BadPacket,
-            ),
-            ("random bytes", |line| line.send(&random(200), &[]), Verdict::BadPacket),
-            ("a packet too long", |line| line.send(&random(2000), &[]), Verdict::BadPacket),
-            (
-                "descriptors before a greeting is known",
-                |line| line.send(&good_hello(line.mechanism), &[good_region().1]),
-                Verdict::BadPacket,
-            ),
-            (
-                "a name that is no text",
-                |line| line.send(&hello(VERSION, 4096, RING_BYTES, &[0xFF, 0xFE]), &[]),
-                Verdict::BadPacket,
-            ),
-            ("ready at once", |line| line.send(&[READY], &[]), Verdict::BadPacket),
-            (
-                "ready instead of parts",
-                |line| {
-                    line.greet();
-                    line.send(&[READY], &[]);
-                },
-                Verdict::BadPacket,
-            ),
-            (
-                "random bytes after the offer",
-                |line| {
-                    line.greet();
-                    line.send(&random(300), &[]);
-                },
-                Verdict::BadPacket,
-            ),
-        ],
-    );
+    act(play, &[(Verdict::BadPacket, NO_CLIENTS)]);
 }
+
+const NO_CLIENTS: &[Attack] = &[
+    ("a web browser", |line| line.send(b"GET / HTTP/1.1\r\n\r\n", &[])),
+    ("one zero", |line| line.send(&[0], &[])),
+    ("only the mark", |line| line.send(b"NEARCALL", &[])),
+    ("a greeting cut off", |line| line.send(&good_hello(line.mechanism)[..15], &[])),
+    ("random bytes", |line| line.send(&random(200), &[])),
+    ("a packet too long", |line| line.send(&random(2000), &[])),
+    ("descriptors before a greeting is known", |line| {
+        line.send(&good_hello(line.mechanism), &[good_region().1]);
+    }),
+    ("a name that is no text", |line| {
+        line.send(&hello(VERSION, 4096, RING_BYTES, &[0xFF, 0xFE]), &[]);
+    }),
+    ("ready at once", |line| line.send(&[READY], &[])),
+    ("ready instead of parts", |line| {
+        line.greet();
+        line.send(&[READY], &[]);
+    }),
+    ("random bytes after the offer", |line| {
+        line.greet();
+        line.send(&random(300), &[]);
+    }),
+];
 
 /// Bytes that are no packet of the handshake, whatever follows the first.
 fn random(len: usize) -> Vec<u8> {
@@ -162,46 +147,24 @@ fn random(len: usize) -> Vec<u8> {
 
 pub(super) fn bad_terms_are_refused(play: &mut Play) {
     const NEXT: Version = Version { major: 2, minor: 0 };
-    act(
-        play,
-        &[
-            (
-                "the next version",
-                |line| line.send(&hello(NEXT, 4096, RING_BYTES, b"shm-futex"), &[]),
-                Verdict::Version,
-            ),
-            (
-                "an unknown mechanism",
-                |line| line.send(&hello(VERSION, 4096, RING_BYTES, b"pigeon"), &[]),
-                Verdict::Mechanism,
-            ),
-            (
-                "a long name",
-                |line| line.send(&hello(VERSION, 4096, RING_BYTES, &[b'x'; 900]), &[]),
-                Verdict::Mechanism,
-            ),
-            (
-                "no name",
-                |line| line.send(&hello(VERSION, 4096, RING_BYTES, b""), &[]),
-                Verdict::Mechanism,
-            ),
-            (
-                "messages of 4 GiB",
-                |line| line.send(&hello(VERSION, u32::MAX, RING_BYTES, b"shm-futex"), &[]),
-                Verdict::BadOptions,
-            ),
-            (
-                "no room",
-                |line| line.send(&hello(VERSION, 4096, 0, b"shm-futex"), &[]),
-                Verdict::BadOptions,
-            ),
-            (
-                "room without end",
-                |line| line.send(&hello(VERSION, 4096, u32::MAX, b"shm-futex"), &[]),
-                Verdict::BadOptions,
-            ),
-        ],
-    );
+    let next: &[Attack] = &[("the next version", |line| {
+        line.send(&hello(NEXT, 4096, RING_BYTES, b"shm-futex"), &[])
+    })];
+    let names: &[Attack] = &[
+        ("an unknown one", |line| line.send(&hello(VERSION, 4096, RING_BYTES, b"pigeon"), &[])),
+        ("a long name", |line| line.send(&hello(VERSION, 4096, RING_BYTES, &[b'x'; 900]), &[])),
+        ("no name", |line| line.send(&hello(VERSION, 4096, RING_BYTES, b""), &[])),
+    ];
+    let limits: &[Attack] = &[
+        ("messages of 4 GiB", |line| {
+            line.send(&hello(VERSION, u32::MAX, RING_BYTES, b"shm-futex"), &[]);
+        }),
+        ("no room", |line| line.send(&hello(VERSION, 4096, 0, b"shm-futex"), &[])),
+        ("room without end", |line| line.send(&hello(VERSION, 4096, u32::MAX, b"shm-futex"), &[])),
+    ];
+    let all =
+        [(Verdict::Version, next), (Verdict::Mechanism, names), (Verdict::BadOptions, limits)];
+    act(play, &all);
 }
 
 /// Takes the offer and answers with `fds` and `bytes`.
@@ -233,73 +196,46 @@ const BYTES: usize = FRAMES + RING_BYTES as usize;
 
 /// What is no memory of ours at all.
 const OTHER_PARTS: &[Attack] = &[
-    ("no descriptor", |line| answer(line, &[], &[]), Verdict::BadParts),
-    (
-        "two descriptors",
-        |line| answer(line, &[], &[good_region().1, good_region().1]),
-        Verdict::BadParts,
-    ),
-    (
-        "more descriptors than any mechanism",
-        |line| answer(line, &[], &[(); 9].map(|()| good_region().1)),
-        Verdict::BadPacket,
-    ),
-    (
-        "bytes that were not asked for",
-        |line| answer(line, b"more", &[good_region().1]),
-        Verdict::BadParts,
-    ),
-    (
-        "memory without seals",
-        |line| answer(line, &[], &[memfd(MemfdFlags::ALLOW_SEALING, BYTES)]),
-        Verdict::BadParts,
-    ),
-    (
-        "memory that cannot be sealed",
-        |line| answer(line, &[], &[memfd(MemfdFlags::empty(), BYTES)]),
-        Verdict::BadParts,
-    ),
-    (
-        "too little memory",
-        |line| {
-            let backing = nearcall_os::region::Backing::Reserved;
-            let small = nearcall_os::region::OwnRegion::create("small", 4096, backing);
-            answer(line, &[], &[small.unwrap().1]);
-        },
-        Verdict::BadParts,
-    ),
-    ("a regular file", |line| answer(line, &[], &[file("/var/tmp")]), Verdict::BadParts),
-    ("a file in /dev/shm", |line| answer(line, &[], &[file("/dev/shm")]), Verdict::BadParts),
-    ("a named pipe", |line| answer(line, &[], &[fifo()]), Verdict::BadParts),
-    ("a pipe", |line| answer(line, &[], &[pipe::create().unwrap().read]), Verdict::BadParts),
+    ("no descriptor", |line| answer(line, &[], &[])),
+    ("two descriptors", |line| answer(line, &[], &[good_region().1, good_region().1])),
+    ("bytes that were not asked for", |line| answer(line, b"more", &[good_region().1])),
+    ("memory without seals", |line| {
+        answer(line, &[], &[memfd(MemfdFlags::ALLOW_SEALING, BYTES)]);
+    }),
+    ("memory that cannot be sealed", |line| {
+        answer(line, &[], &[memfd(MemfdFlags::empty(), BYTES)]);
+    }),
+    ("too little memory", |line| {
+        let backing = nearcall_os::region::Backing::Reserved;
+        let small = nearcall_os::region::OwnRegion::create("small", 4096, backing);
+        answer(line, &[], &[small.unwrap().1]);
+    }),
+    ("a regular file", |line| answer(line, &[], &[file("/var/tmp")])),
+    ("a file in /dev/shm", |line| answer(line, &[], &[file("/dev/shm")])),
+    ("a named pipe", |line| answer(line, &[], &[fifo()])),
+    ("a pipe", |line| answer(line, &[], &[pipe::create().unwrap().read])),
 ];
+
+const MANY_PARTS: &[Attack] = &[("more descriptors than any mechanism", |line| {
+    answer(line, &[], &[(); 9].map(|()| good_region().1));
+})];
 
 /// Memory of the right kind that holds something else.
 const OTHER_LAYOUTS: &[Attack] = &[
-    (
-        "memory without the mark",
-        |line| answer(line, &[], &[region(*b"nearshn\0", LAYOUT, RING_BYTES).1]),
-        Verdict::BadParts,
-    ),
-    (
-        "the layout of another version",
-        |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT + 1, RING_BYTES).1]),
-        Verdict::BadParts,
-    ),
-    (
-        "the layout of an older version",
-        |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT - 1, RING_BYTES).1]),
-        Verdict::BadParts,
-    ),
-    (
-        "another ring than agreed",
-        |line| answer(line, &[], &[region(*b"nearshm\0", LAYOUT, 1 << 30).1]),
-        Verdict::BadParts,
-    ),
+    ("memory without the mark", |line| answer_in(line, *b"nearshn\0", LAYOUT, RING_BYTES)),
+    ("another version", |line| answer_in(line, *b"nearshm\0", LAYOUT + 1, RING_BYTES)),
+    ("an older version", |line| answer_in(line, *b"nearshm\0", LAYOUT - 1, RING_BYTES)),
+    ("another ring than agreed", |line| answer_in(line, *b"nearshm\0", LAYOUT, 1 << 30)),
 ];
 
+/// Answers with memory of this layout.
+fn answer_in(line: &RawLine, mark: [u8; 8], layout: u32, ring_bytes: u32) {
+    answer(line, &[], &[region(mark, layout, ring_bytes).1]);
+}
+
 pub(super) fn r02_bad_parts_are_refused(play: &mut Play) {
-    act(play, &[OTHER_PARTS, OTHER_LAYOUTS].concat());
+    let bad = Verdict::BadParts;
+    act(play, &[(bad, OTHER_PARTS), (bad, OTHER_LAYOUTS), (Verdict::BadPacket, MANY_PARTS)]);
 }
 
 pub(super) fn r02_bad_parts_of_shm_are_refused(play: &mut Play) {
@@ -308,26 +244,15 @@ pub(super) fn r02_bad_parts_of_shm_are_refused(play: &mut Play) {
 
 pub(super) fn a_client_that_leaves_or_falls_silent_is_given_up(play: &mut Play) {
     use nearcall_os::socket::{Half, shutdown};
-    act(
-        play,
-        &[
-            ("silence", |_| {}, Verdict::Silent(STEP)),
-            (
-                "silence after the offer",
-                |line| {
-                    line.greet();
-                },
-                Verdict::Silent(LONG_STEP),
-            ),
-            ("leaving at once", |line| shutdown(&line.socket, Half::Both).unwrap(), Verdict::Gone),
-            (
-                "leaving after the offer",
-                |line| {
-                    line.greet();
-                    shutdown(&line.socket, Half::Both).unwrap();
-                },
-                Verdict::Gone,
-            ),
-        ],
-    );
+    let greets: &[Attack] = &[("silence after the offer", |line| drop(line.greet()))];
+    let leaves: &[Attack] = &[
+        ("leaving at once", |line| shutdown(&line.socket, Half::Both).unwrap()),
+        ("leaving after the offer", |line| {
+            line.greet();
+            shutdown(&line.socket, Half::Both).unwrap();
+        }),
+    ];
+    let silence: &[Attack] = &[("silence", |_| {})];
+    let (short, long) = (Verdict::Silent(STEP), Verdict::Silent(LONG_STEP));
+    act(play, &[(short, silence), (long, greets), (Verdict::Gone, leaves)]);
 }
