@@ -84,6 +84,13 @@ impl Observed {
         self.address.parse().unwrap()
     }
 
+    /// Does `case` with a server that a good client calls all the time.
+    #[track_caller]
+    pub fn beside_a_good_client<T>(case: impl FnOnce(&Self) -> T) -> T {
+        let server = Self::start();
+        server.while_a_good_client_calls(|| case(&server))
+    }
+
     /// Does `case` while a good client calls all the time.
     #[track_caller]
     pub fn while_a_good_client_calls<T>(&self, case: impl FnOnce() -> T) -> T {

@@ -27,16 +27,8 @@ fn random_name() -> String {
 
 #[test]
 fn the_smaller_limit_wins() {
-    let small = Options {
-        message_bytes_max: 1000,
-        buffer_bytes: 8192,
-        ..Options::offering(MechanismSet::ALL)
-    };
-    let large = Options {
-        message_bytes_max: 9000,
-        buffer_bytes: 16_384,
-        ..Options::offering(MechanismSet::ALL)
-    };
+    let small = Options { message_bytes_max: 1000, buffer_bytes: 8192, ..offering_all() };
+    let large = Options { message_bytes_max: 9000, buffer_bytes: 16_384, ..offering_all() };
     for (server, client) in [(&small, &large), (&large, &small)] {
         let (server, client) = meet(server, client, Mechanism::ShmFutex);
         for endpoint in [server.unwrap(), client.unwrap()] {
@@ -48,20 +40,22 @@ fn the_smaller_limit_wins() {
 
 #[test]
 fn each_end_waits_as_it_likes() {
-    let spin = Options { wait: Some(WaitPolicy::Spin), ..Options::offering(MechanismSet::ALL) };
-    let (server, client) = meet(&spin, &Options::offering(MechanismSet::ALL), Mechanism::ShmSpin);
+    let spin = Options { wait: Some(WaitPolicy::Spin), ..offering_all() };
+    let (server, client) = meet(&spin, &offering_all(), Mechanism::ShmSpin);
     assert_eq!(server.unwrap().wait_policy(), WaitPolicy::Spin);
     assert_eq!(client.unwrap().wait_policy(), WaitPolicy::Spin);
 }
 
 #[test]
 fn a_wait_policy_that_cannot_be_had_is_named() {
-    let poll = Options { wait: Some(WaitPolicy::Poll), ..Options::offering(MechanismSet::ALL) };
+    let poll = Options { wait: Some(WaitPolicy::Poll), ..offering_all() };
     let (_server, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-    let error = connect_over(theirs, Mechanism::ShmFutex, &poll).err().unwrap();
-    assert!(matches!(error, HandshakeError::BadOptions(_)), "{error:?}");
+    let error = expect_err!(
+        connect_over(theirs, Mechanism::ShmFutex, &poll),
+        HandshakeError::BadOptions(_)
+    );
     assert!(error.to_string().contains("only by block"), "{error}");
-    let (server, client) = meet(&poll, &Options::offering(MechanismSet::ALL), Mechanism::ShmFutex);
+    let (server, client) = meet(&poll, &offering_all(), Mechanism::ShmFutex);
     assert!(matches!(server, Err(HandshakeError::BadOptions(_))));
     let Err(HandshakeError::Refused { text, .. }) = client else { panic!("not refused") };
     assert!(text.contains("only by block"), "{text}");
@@ -71,8 +65,7 @@ fn a_wait_policy_that_cannot_be_had_is_named() {
 fn an_older_or_newer_minor_version_is_welcome() {
     for minor in [0, 7, u16::MAX] {
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-        let server =
-            thread::spawn(move || accept_over(ours, &Options::offering(MechanismSet::ALL)));
+        let server = thread::spawn(move || accept_over(ours, &offering_all()));
         let line = RawLine { socket: theirs, mechanism: Mechanism::ShmFutex };
         let version = Version { major: VERSION.major, minor };
         line.send(&hello(version, 4096, 4096, b"shm-spin"), &[]);
@@ -94,7 +87,7 @@ fn client_of(answer: &[u8], fds: &[OwnedFd]) -> HandshakeError {
             // Until the client has gone.
             while !line.receive().0.is_empty() {}
         });
-        let options = Options { message_bytes_max: 5000, ..Options::offering(MechanismSet::ALL) };
+        let options = Options { message_bytes_max: 5000, ..offering_all() };
         let options = Options { handshake_timeout: PATIENCE, ..options };
         connect_over(theirs, Mechanism::ShmFutex, &options).err().unwrap()
     })
@@ -143,10 +136,9 @@ fn a_client_checks_the_greeting_of_a_server() {
 fn a_silent_server_is_given_up() {
     let (_silent, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let timeout = Duration::from_millis(50);
-    let options = Options { handshake_timeout: timeout, ..Options::offering(MechanismSet::ALL) };
+    let options = Options { handshake_timeout: timeout, ..offering_all() };
     let started = clock::now();
-    let error = connect_over(theirs, Mechanism::ShmFutex, &options).err().unwrap();
-    assert!(matches!(error, HandshakeError::TimedOut), "{error:?}");
+    expect_err!(connect_over(theirs, Mechanism::ShmFutex, &options), HandshakeError::TimedOut);
     let took = clock::now() - started;
     assert!((timeout..PATIENCE).contains(&took), "{took:?}");
 }
@@ -154,15 +146,13 @@ fn a_silent_server_is_given_up() {
 #[test]
 fn an_address_has_one_listener() {
     let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
-    let refused = connect(&address, Mechanism::ShmFutex, &Options::offering(MechanismSet::ALL))
-        .err()
-        .unwrap();
-    assert!(matches!(refused, HandshakeError::NoListener(_)), "{refused:?}");
+    expect_err!(
+        connect(&address, Mechanism::ShmFutex, &offering_all()),
+        HandshakeError::NoListener(_)
+    );
     let first = Listener::bind(&address).unwrap();
-    let second = Listener::bind(&address).err().unwrap();
-    assert!(matches!(second, HandshakeError::AddressInUse(..)), "{second:?}");
-    let refused = first.accept(Deadline::NOW, &Options::offering(MechanismSet::ALL)).err().unwrap();
-    assert!(matches!(refused, HandshakeError::TimedOut), "{refused:?}");
+    expect_err!(Listener::bind(&address), HandshakeError::AddressInUse(..));
+    expect_err!(first.accept(Deadline::NOW, &offering_all()), HandshakeError::TimedOut);
     drop(first);
     // A process that another test forks has a copy until its `exec`.
     let end = clock::now() + PATIENCE;
@@ -184,8 +174,7 @@ fn the_path_of_a_dead_server_is_taken_over_and_nothing_else() {
     drop(dead);
     assert!(path.exists());
     let listener = Listener::bind(&address).unwrap();
-    let taken = Listener::bind(&address).err().unwrap();
-    assert!(matches!(taken, HandshakeError::AddressInUse(..)), "{taken:?}");
+    expect_err!(Listener::bind(&address), HandshakeError::AddressInUse(..));
     drop(listener);
     assert!(!path.exists());
     fs::write(&path, "not a socket").unwrap();
@@ -199,18 +188,15 @@ fn a_connection_outlives_its_listener() {
     let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
     let listener = Listener::bind(&address).unwrap();
     let mut client = thread::scope(|scope| {
-        let options = Options::offering(MechanismSet::ALL);
-        let client = scope.spawn(|| {
-            connect(&address, Mechanism::ShmFutex, &Options::offering(MechanismSet::ALL))
-        });
+        let options = offering_all();
+        let client = scope.spawn(|| connect(&address, Mechanism::ShmFutex, &offering_all()));
         let mut server = listener.accept(patient(), &options).unwrap();
         drop(listener);
         server.send(b"last words", patient()).unwrap();
         client.join().unwrap().unwrap()
     });
     assert_eq!(client.receive(patient()).unwrap().len(), 10);
-    let gone = client.receive(patient()).err();
-    assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
+    expect_err!(client.receive(patient()), ReceiveError::PeerGone);
 }
 
 #[test]
@@ -225,13 +211,11 @@ fn a_silent_client_holds_refused_but_the_thread_that_meets_it() {
     assert_eq!(credentials.uid, process::user_id());
     let meeting = listener.rendezvous();
     let timeout = Duration::from_millis(300);
-    let options = Options { handshake_timeout: timeout, ..Options::offering(MechanismSet::ALL) };
+    let options = Options { handshake_timeout: timeout, ..offering_all() };
     let silent = thread::spawn(move || meeting.open(waiting, &options).err().unwrap());
     thread::scope(|scope| {
-        scope.spawn(|| {
-            connect(&address, Mechanism::ShmFutex, &Options::offering(MechanismSet::ALL)).unwrap()
-        });
-        drop(listener.accept(patient(), &Options::offering(MechanismSet::ALL)).unwrap());
+        scope.spawn(|| connect(&address, Mechanism::ShmFutex, &offering_all()).unwrap());
+        drop(listener.accept(patient(), &offering_all()).unwrap());
     });
     let error = silent.join().unwrap();
     assert!(matches!(error, HandshakeError::TimedOut), "{error:?}");
@@ -248,11 +232,8 @@ fn address_name(address: &Address) -> &[u8] {
 fn an_endpoint_outlives_the_thread_that_opened_it() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-        let server =
-            thread::spawn(move || accept_over(ours, &Options::offering(MechanismSet::ALL)));
-        let client = thread::spawn(move || {
-            connect_over(theirs, mechanism, &Options::offering(MechanismSet::ALL))
-        });
+        let server = thread::spawn(move || accept_over(ours, &offering_all()));
+        let client = thread::spawn(move || connect_over(theirs, mechanism, &offering_all()));
         // Both threads have ended.
         let (mut server, mut client) =
             (server.join().unwrap().unwrap(), client.join().unwrap().unwrap());

@@ -38,7 +38,7 @@ fn pair(mechanism: Mechanism) -> Pair {
 
 fn pair_that_waits(mechanism: Mechanism, wait: Option<WaitPolicy>) -> Pair {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-    let options = Options { buffer_bytes: 4 << 10, wait, ..Options::offering(MechanismSet::ALL) };
+    let options = Options { buffer_bytes: 4 << 10, wait, ..offering_all() };
     let (mut endpoint, partner) = thread::scope(|scope| {
         let server = scope.spawn(|| accept_over(ours, &options).unwrap());
         let client = connect_over(theirs, mechanism, &options).unwrap();
@@ -57,10 +57,8 @@ fn is_empty<T>(outcome: &Result<T, ReceiveError>) -> bool {
 fn the_mechanisms_without_a_descriptor_are_those_that_can_be_interrupted() {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let bell = eventfd::create(eventfd::Kind::Counter).unwrap();
-    let server =
-        thread::spawn(|| accept_over(ours, &Options::offering(MechanismSet::ALL)).unwrap());
-    let mut client =
-        connect_over(theirs, Mechanism::ShmEventfd, &Options::offering(MechanismSet::ALL)).unwrap();
+    let server = thread::spawn(|| accept_over(ours, &offering_all()).unwrap());
+    let mut client = connect_over(theirs, Mechanism::ShmEventfd, &offering_all()).unwrap();
     let error = client.interrupt_when_readable(bell.as_fd()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
     assert!(error.to_string().contains("can be waited on"), "{error}");

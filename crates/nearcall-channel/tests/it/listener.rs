@@ -183,8 +183,7 @@ fn a_lock_that_is_no_file_and_a_listener_of_another_kind_are_refused() {
     fs::remove_file(place.0.join(".socket.lock")).unwrap();
     // A program that knows of no lock listens there.
     let other = socket::unix_listen(UnixAddress::Path(&place.socket()), 1).unwrap();
-    let refused = Listener::bind(&place.address()).err().unwrap();
-    assert!(matches!(refused, HandshakeError::AddressInUse(..)), "{refused}");
+    expect_err!(Listener::bind(&place.address()), HandshakeError::AddressInUse(..));
     assert!(socket::accept(&other, Deadline::NOW).is_ok());
     assert_eq!(place.files(), ["socket"]);
 }

@@ -184,8 +184,7 @@ fn what_waits_is_refused_where_its_account_is_full() {
     let account = accounts.user(None);
     let client = MeetingClient::new().unwrap();
     let kept = Invited::new(client.number(), Some(&account)).unwrap();
-    let refused = Invited::new(client.number(), Some(&account)).map(drop).unwrap_err();
-    assert!(matches!(refused, HandshakeError::Exceeded(_)), "{refused}");
+    expect_err!(Invited::new(client.number(), Some(&account)), HandshakeError::Exceeded(_));
     drop(kept);
     assert!(Invited::new(client.number(), Some(&account)).is_ok());
     assert_eq!(accounts.used(Resource::Descriptors).0, 0);

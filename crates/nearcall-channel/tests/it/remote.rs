@@ -64,8 +64,7 @@ fn messages_of_all_sizes_go_both_ways_under_each_policy() {
             }
         });
         drop(server);
-        let gone = client.receive(patient()).map(drop);
-        assert!(matches!(gone, Err(ReceiveError::PeerGone)), "{gone:?}");
+        expect_err!(client.receive(patient()), ReceiveError::PeerGone);
     }
 }
 
@@ -79,11 +78,9 @@ fn an_end_knows_where_the_other_is_and_no_more() {
         assert_eq!(endpoint.mechanism(), Mechanism::Tcp);
         let Peer::Remote(address) = endpoint.peer() else { panic!("{:?}", endpoint.peer()) };
         assert!(address.ip().is_loopback(), "{address}");
-        let refused = endpoint.pass_descriptors(&[bell.as_fd()]).unwrap_err();
-        assert!(matches!(refused, SendError::Os(_)), "{refused:?}");
+        let refused = expect_err!(endpoint.pass_descriptors(&[bell.as_fd()]), SendError::Os(_));
         assert!(refused.to_string().contains("do not travel over tcp://"), "{refused}");
-        let refused = endpoint.take_descriptors(Deadline::NEVER).unwrap_err();
-        assert!(matches!(refused, ReceiveError::Os(_)), "{refused:?}");
+        expect_err!(endpoint.take_descriptors(Deadline::NEVER), ReceiveError::Os(_));
     }
     let hung_up = |timeout| poll_one(client.control_fd(), Interest::HangUp, Some(timeout)).unwrap();
     assert!(hung_up(Duration::ZERO).is_none());
@@ -113,18 +110,19 @@ fn names_and_ipv6_addresses_work_where_the_machine_has_them() {
 fn what_cannot_be_is_said_before_anything_is_sent() {
     let listener = listen("127.0.0.1");
     let options = Options::default();
-    let error = connect(listener.address(), Mechanism::ShmFutex, &options).err().unwrap();
-    assert!(matches!(error, HandshakeError::BadOptions(_)), "{error:?}");
+    let error = expect_err!(
+        connect(listener.address(), Mechanism::ShmFutex, &options),
+        HandshakeError::BadOptions(_)
+    );
     assert!(error.to_string().contains("only the mechanism tcp"), "{error}");
     assert!(listener.accept_socket().unwrap().is_none());
-    let taken = Listener::bind(listener.address()).err().unwrap();
-    assert!(matches!(taken, HandshakeError::AddressInUse(..)), "{taken:?}");
+    expect_err!(Listener::bind(listener.address()), HandshakeError::AddressInUse(..));
     let address = listener.address().clone();
     // A process that another test forks has a copy until its `exec`.
     socket::shutdown(&listener, socket::Half::Both).unwrap();
     drop(listener);
-    let refused = connect(&address, Mechanism::Tcp, &options).err().unwrap();
-    assert!(matches!(refused, HandshakeError::NoListener(_)), "{refused:?}");
+    let refused =
+        expect_err!(connect(&address, Mechanism::Tcp, &options), HandshakeError::NoListener(_));
     assert!(refused.to_string().contains("start its server"), "{refused}");
 }
 
@@ -285,11 +283,9 @@ fn a_killed_peer_is_noticed() {
         });
         if sends {
             while endpoint.send(&[5; 10_000], patient()).is_ok() {}
-            let error = endpoint.send(b"x", Deadline::NEVER).unwrap_err();
-            assert!(matches!(error, SendError::PeerGone), "{error:?}");
+            expect_err!(endpoint.send(b"x", Deadline::NEVER), SendError::PeerGone);
         } else {
-            let error = endpoint.receive(Deadline::NEVER).map(drop).unwrap_err();
-            assert!(matches!(error, ReceiveError::PeerGone), "{error:?}");
+            expect_err!(endpoint.receive(Deadline::NEVER), ReceiveError::PeerGone);
         }
         let noticed = clock::now();
         let took = noticed.saturating_duration_since(killer.join().unwrap());

@@ -50,11 +50,8 @@ fn pair(first: Waits, second: Waits) -> (Endpoint, Endpoint) {
 
 fn pair_with_room(buffer_bytes: u32, first: Waits, second: Waits) -> (Endpoint, Endpoint) {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-    let options = move |waits: Waits| Options {
-        wait: Some(waits.policy()),
-        buffer_bytes,
-        ..Options::offering(MechanismSet::ALL)
-    };
+    let options =
+        move |waits: Waits| Options { wait: Some(waits.policy()), buffer_bytes, ..offering_all() };
     let server = thread::spawn(move || accept_over(theirs, &options(second)).unwrap());
     let client = connect_over(ours, Mechanism::Shm, &options(first)).unwrap();
     (client, server.join().unwrap())
@@ -249,8 +246,7 @@ fn a_flood_of_rings_wakes_a_loop_a_few_times() {
 fn a_tiny_dev_shm_does_not_matter() {
     const INSIDE: &str = "NEARCALL_TEST_TINY_DEV_SHM";
     if std::env::var_os(INSIDE).is_some() {
-        let options =
-            || Options { wait: Some(WaitPolicy::Adaptive), ..Options::offering(MechanismSet::ALL) };
+        let options = || Options { wait: Some(WaitPolicy::Adaptive), ..offering_all() };
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
         let server = thread::spawn(move || accept_over(theirs, &options()).unwrap());
         let mut client = connect_over(ours, Mechanism::Shm, &options()).unwrap();

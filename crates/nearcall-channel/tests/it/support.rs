@@ -10,7 +10,7 @@ pub(crate) mod switcher;
 
 use std::time::Duration;
 
-use nearcall_channel::Deadline;
+use nearcall_channel::{Deadline, MechanismSet, Options};
 
 /// What most cases need.
 pub(crate) mod prelude {
@@ -20,16 +20,31 @@ pub(crate) mod prelude {
     pub(crate) use std::{fs, thread};
 
     pub(crate) use nearcall_channel::{
-        Address, Deadline, Endpoint, HandshakeError, Interest, Listener, Mechanism, MechanismSet,
-        Options, ReceiveError, Refusal, SendError, VERSION, Violation, WaitPolicy, accept_over,
-        connect, connect_over,
+        Address, Deadline, Endpoint, HandshakeError, Interest, Listener, Mechanism, Options,
+        ReceiveError, Refusal, SendError, VERSION, Violation, WaitPolicy, accept_over, connect,
+        connect_over,
     };
     pub(crate) use nearcall_os::{clock, process};
 
     pub(crate) use super::bytes::{expect_pattern, pattern};
     pub(crate) use super::play::{Play, note};
     pub(crate) use super::stage::report;
-    pub(crate) use super::{DEATH_NOTICED, PATIENCE, patient};
+    pub(crate) use super::{DEATH_NOTICED, PATIENCE, expect_err, offering_all, patient};
+}
+
+/// Checks that an outcome is an error of this pattern, and returns the error.
+macro_rules! expect_err {
+    ($outcome:expr, $pattern:pat) => {{
+        let error = $outcome.err().expect("it must fail");
+        assert!(matches!(error, $pattern), "{error:?}");
+        error
+    }};
+}
+pub(crate) use expect_err;
+
+/// The options of an end that offers every mechanism.
+pub(crate) fn offering_all() -> Options {
+    Options::offering(MechanismSet::ALL)
 }
 
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.

@@ -10,6 +10,7 @@ use nearcall::client::{ObjectRef, PendingCall};
 
 use crate::echo::{Parcel, Receipt, Store, StoreCaller, StoreDispatcher};
 use crate::stage::prelude::*;
+use crate::support::expect_error as expect;
 
 pub(crate) mod replies;
 mod unread;
@@ -21,15 +22,6 @@ const TRUSTED: &str = "?trust=same-user";
 
 fn soon() -> CallOptions {
     CallOptions::new().deadline(Duration::from_millis(20))
-}
-
-#[track_caller]
-fn expect<T>(outcome: Result<T, Status>, code: Code, parts: &[&str]) {
-    let status = outcome.map(drop).unwrap_err();
-    assert_eq!(status.code(), code, "{status}");
-    for part in parts {
-        assert!(status.message().contains(part), "{status}: no `{part}`");
-    }
 }
 
 /// Takes its time for each parcel, and counts those that came in order.
@@ -389,13 +381,11 @@ fn oneways_find_no_room(client: &Client, at: &str, data_bytes: usize, may_be_lat
 #[test]
 fn a_oneway_waits_for_room_or_fails_at_once() {
     for via in ["?via=shm", "?via=pipe", "?via=unix-stream", "?via=unix-seqpacket"] {
-        for data_bytes in [0, 3000] {
-            in_time(move || {
-                oneways_find_no_room(&Client::new(), via, data_bytes, false);
-                let event_loop = EventLoop::new().unwrap();
-                oneways_find_no_room(&Client::in_loop(&event_loop), via, data_bytes, true);
-            });
-        }
+        each_in_time([0, 3000], |data_bytes| {
+            oneways_find_no_room(&Client::new(), via, data_bytes, false);
+            let event_loop = EventLoop::new().unwrap();
+            oneways_find_no_room(&Client::in_loop(&event_loop), via, data_bytes, true);
+        });
     }
 }
 

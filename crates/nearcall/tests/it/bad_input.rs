@@ -13,16 +13,8 @@ mod unknown;
 
 use crate::observed::Observed;
 use crate::stage::prelude::*;
-
 /// What the one at fault is told.
-#[track_caller]
-fn expect<T: std::fmt::Debug>(outcome: Result<T, Status>, code: Code, words: &[&str]) {
-    let status = outcome.expect_err("refused");
-    assert_eq!(status.code(), code, "{status}");
-    for word in words {
-        assert!(status.message().contains(word), "`{word}` is missing in: {status}");
-    }
-}
+use crate::support::expect_error as expect;
 
 /// Does the worst again and again, and compares what this process holds before and after.
 pub(crate) fn leaves_nothing() {

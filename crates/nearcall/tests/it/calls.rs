@@ -185,10 +185,9 @@ fn a_nested_call_ends_with_the_call_that_it_serves() {
 
 #[test]
 fn a_cancellation_reaches_a_service_that_works() {
-    for parameters in
-        ["", "?via=shm-eventfd", "?via=shm-futex", "?via=pipe", "?via=shm-spin&wait=spin"]
-    {
-        in_time(move || {
+    each_in_time(
+        ["", "?via=shm-eventfd", "?via=shm-futex", "?via=pipe", "?via=shm-spin&wait=spin"],
+        |parameters| {
             let (give, take) = mpsc::channel();
             let served = serve_scripted(Limits::default(), |_| {
                 Scripted::new(move |context, _| {
@@ -211,8 +210,8 @@ fn a_cancellation_reaches_a_service_that_works() {
                 assert_eq!(take.recv_timeout(PATIENCE).unwrap(), "cancelled", "{parameters}");
             }
             echo.nothing(&()).unwrap();
-        });
-    }
+        },
+    );
 }
 
 #[timed]
@@ -331,43 +330,41 @@ fn a_waker_that_panics_ends_neither_the_loop_nor_other_calls() {
 
 #[test]
 fn oneways_behind_a_call_that_is_given_up_arrive_although_the_client_is_gone() {
-    for way in ["", "?via=shm-eventfd", "?via=shm-futex", "?via=pipe"] {
-        in_time(move || {
-            let (entered, wait_entered) = mpsc::channel();
-            let (leave, wait_leave) = mpsc::channel();
-            let wait_leave = std::cell::RefCell::new(Some(wait_leave));
-            let served = serve_scripted(Limits::default(), |_| {
-                let base = Arc::<Service>::default();
-                let notes = Arc::clone(&base);
-                let say = move |context: &Context<'_>, request: &Words| {
-                    if request.number == 0 {
-                        return Ok(words(notes.notes.get()));
-                    }
-                    entered.send(()).unwrap();
-                    let wait = wait_leave.borrow_mut().take().unwrap();
-                    let () = wait.recv_timeout(PATIENCE).unwrap();
-                    // Reads on until the end of the connection is found.
-                    for _ in 0..1_000 {
-                        let _ = context.is_cancelled();
-                    }
-                    Err(Status::cancelled(""))
-                };
-                Scripted { base, say: Box::new(say) }
-            });
-            let echo = scripted(&served);
-            let at = served.via(&format!("{way}#s"));
-            let other = EchoCaller::new(&Client::new(), &at).unwrap();
-            let started = other.start_say(&words(1));
-            wait_entered.recv_timeout(PATIENCE).unwrap();
-            for number in 0..10 {
-                other.note(&words(number)).unwrap();
-            }
-            drop((started, other));
-            leave.send(()).unwrap();
-            let until = clock::now() + PATIENCE / 2;
-            while echo.say(&words(0)).unwrap().number < 10 {
-                assert!(clock::now() < until, "some were lost {way}");
-            }
+    each_in_time(["", "?via=shm-eventfd", "?via=shm-futex", "?via=pipe"], |way| {
+        let (entered, wait_entered) = mpsc::channel();
+        let (leave, wait_leave) = mpsc::channel();
+        let wait_leave = std::cell::RefCell::new(Some(wait_leave));
+        let served = serve_scripted(Limits::default(), |_| {
+            let base = Arc::<Service>::default();
+            let notes = Arc::clone(&base);
+            let say = move |context: &Context<'_>, request: &Words| {
+                if request.number == 0 {
+                    return Ok(words(notes.notes.get()));
+                }
+                entered.send(()).unwrap();
+                let wait = wait_leave.borrow_mut().take().unwrap();
+                let () = wait.recv_timeout(PATIENCE).unwrap();
+                // Reads on until the end of the connection is found.
+                for _ in 0..1_000 {
+                    let _ = context.is_cancelled();
+                }
+                Err(Status::cancelled(""))
+            };
+            Scripted { base, say: Box::new(say) }
         });
-    }
+        let echo = scripted(&served);
+        let at = served.via(&format!("{way}#s"));
+        let other = EchoCaller::new(&Client::new(), &at).unwrap();
+        let started = other.start_say(&words(1));
+        wait_entered.recv_timeout(PATIENCE).unwrap();
+        for number in 0..10 {
+            other.note(&words(number)).unwrap();
+        }
+        drop((started, other));
+        leave.send(()).unwrap();
+        let until = clock::now() + PATIENCE / 2;
+        while echo.say(&words(0)).unwrap().number < 10 {
+            assert!(clock::now() < until, "some were lost {way}");
+        }
+    });
 }

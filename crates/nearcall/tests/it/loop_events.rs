@@ -158,8 +158,9 @@ fn a_loop_is_stopped_from_another_thread_or_from_a_service() {
 
 #[test]
 fn a_loop_that_is_asked_in_passing_serves_over_any_mechanism() {
-    for way in ["", "?via=shm-futex", "?via=shm-eventfd", "?via=shm-spin", "?via=sysv-mq"] {
-        in_time(move || {
+    each_in_time(
+        ["", "?via=shm-futex", "?via=shm-eventfd", "?via=shm-spin", "?via=sysv-mq"],
+        |way| {
             let (event_loop, _server, at) =
                 serve_here(&unique_address(), EchoDispatcher::new(Service::default()));
             let at = format!("{at}{way}");
@@ -175,8 +176,8 @@ fn a_loop_that_is_asked_in_passing_serves_over_any_mechanism() {
                 thread::yield_now();
             }
             assert_eq!(client.join().unwrap(), Ok(()), "{way}");
-        });
-    }
+        },
+    );
 }
 
 /// Whether the loop's descriptor is readable now.
@@ -213,8 +214,9 @@ fn settle(event_loop: &EventLoop) {
 
 #[test]
 fn a_hosted_loop_is_due_only_when_there_is_something_to_do() {
-    for way in ["", "?via=shm-eventfd&wait=poll", "?via=shm-unix&wait=poll", "?via=unix-dgram"] {
-        in_time(move || {
+    each_in_time(
+        ["", "?via=shm-eventfd&wait=poll", "?via=shm-unix&wait=poll", "?via=unix-dgram"],
+        |way| {
             let (event_loop, _server, at) =
                 serve_here(&unique_address(), EchoDispatcher::new(Service::default()));
             let at = format!("{at}{way}");
@@ -239,8 +241,8 @@ fn a_hosted_loop_is_due_only_when_there_is_something_to_do() {
             }
             drop(go);
             client.join().unwrap();
-        });
-    }
+        },
+    );
 }
 
 #[timed]
@@ -281,42 +283,40 @@ fn a_hosted_loop_wakes_its_host_for_timers_descriptors_and_the_end() {
 
 #[test]
 fn a_hosted_loop_notices_what_is_done_between_its_turns() {
-    for way in ["", "?via=shm-eventfd&wait=poll", "?via=shm-pipe&wait=poll"] {
-        in_time(move || {
-            let served = serve_scripted(Limits::default(), |_| keeper());
-            let service = Arc::<Service>::default();
-            let (event_loop, _server, _) =
-                serve_here("inproc:own", EchoDispatcher::shared(Arc::clone(&service)));
-            let client = Client::in_loop(&event_loop);
-            let far = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
-            let own = EchoCaller::new(&client, "inproc:own").unwrap();
-            // A call that waits turns the loop inside.
-            far.nothing(&()).unwrap();
-            settle(&event_loop);
-            // A message to a service of the loop itself.
-            own.note(&words(1)).unwrap();
-            host_between(&event_loop, || service.notes.get() == 1);
-            settle(&event_loop);
-            // A call that is answered, one that only its deadline ends.
-            for _ in 0..20 {
-                let started = far.start_nothing(&());
-                host_between(&event_loop, || started.is_done());
-                started.wait().unwrap();
-                settle(&event_loop);
-            }
-            let started = far.with(CallOptions::new().deadline(SOON)).start_later(&words(0));
+    each_in_time(["", "?via=shm-eventfd&wait=poll", "?via=shm-pipe&wait=poll"], |way| {
+        let served = serve_scripted(Limits::default(), |_| keeper());
+        let service = Arc::<Service>::default();
+        let (event_loop, _server, _) =
+            serve_here("inproc:own", EchoDispatcher::shared(Arc::clone(&service)));
+        let client = Client::in_loop(&event_loop);
+        let far = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
+        let own = EchoCaller::new(&client, "inproc:own").unwrap();
+        // A call that waits turns the loop inside.
+        far.nothing(&()).unwrap();
+        settle(&event_loop);
+        // A message to a service of the loop itself.
+        own.note(&words(1)).unwrap();
+        host_between(&event_loop, || service.notes.get() == 1);
+        settle(&event_loop);
+        // A call that is answered, one that only its deadline ends.
+        for _ in 0..20 {
+            let started = far.start_nothing(&());
             host_between(&event_loop, || started.is_done());
-            started.wait().unwrap_err();
-            // Calls that wait, between the turns, leave nothing behind.
-            for _ in 0..20 {
-                let started = far.start_nothing(&());
-                far.nothing(&()).unwrap();
-                host_between(&event_loop, || started.is_done());
-                started.wait().unwrap();
-            }
+            started.wait().unwrap();
             settle(&event_loop);
-        });
-    }
+        }
+        let started = far.with(CallOptions::new().deadline(SOON)).start_later(&words(0));
+        host_between(&event_loop, || started.is_done());
+        started.wait().unwrap_err();
+        // Calls that wait, between the turns, leave nothing behind.
+        for _ in 0..20 {
+            let started = far.start_nothing(&());
+            far.nothing(&()).unwrap();
+            host_between(&event_loop, || started.is_done());
+            started.wait().unwrap();
+        }
+        settle(&event_loop);
+    });
 }
 
 /// As `host_until`, but does not turn before the descriptor is readable.

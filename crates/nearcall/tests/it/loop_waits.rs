@@ -161,29 +161,27 @@ fn large(number: u64) -> Words {
 
 #[test]
 fn what_a_client_without_a_loop_could_not_send_at_once_is_sent_later() {
-    for way in ["#s", "?via=shm-futex#s", "?via=pipe#s"] {
-        in_time(move || {
-            let (go, wait) = mpsc::channel();
-            let served = blocking(wait);
-            let echo = served.echo(way);
-            echo.nothing(&()).unwrap();
-            let mut started = Vec::new();
-            let options = until(PATIENCE);
-            let refused = loop {
-                let options = if started.is_empty() { &options } else { &until(SHORT) };
-                let call = echo.with(options.clone()).start_say(&large(0));
-                if call.is_done() {
-                    break call.wait().unwrap_err();
-                }
-                started.push(call);
-                assert!(started.len() < 200, "{way}: it reads");
-            };
-            assert_eq!(refused.code(), Code::DeadlineExceeded, "{way}: {refused}");
-            started.pop().unwrap().cancel();
-            drop(go);
-            echo.with(until(PATIENCE / 4)).nothing(&()).unwrap();
-        });
-    }
+    each_in_time(["#s", "?via=shm-futex#s", "?via=pipe#s"], |way| {
+        let (go, wait) = mpsc::channel();
+        let served = blocking(wait);
+        let echo = served.echo(way);
+        echo.nothing(&()).unwrap();
+        let mut started = Vec::new();
+        let options = until(PATIENCE);
+        let refused = loop {
+            let options = if started.is_empty() { &options } else { &until(SHORT) };
+            let call = echo.with(options.clone()).start_say(&large(0));
+            if call.is_done() {
+                break call.wait().unwrap_err();
+            }
+            started.push(call);
+            assert!(started.len() < 200, "{way}: it reads");
+        };
+        assert_eq!(refused.code(), Code::DeadlineExceeded, "{way}: {refused}");
+        started.pop().unwrap().cancel();
+        drop(go);
+        echo.with(until(PATIENCE / 4)).nothing(&()).unwrap();
+    });
 }
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -250,32 +248,29 @@ fn a_future_of_a_service_of_the_same_loop_is_woken_once_and_at_the_end() {
 
 #[test]
 fn a_server_that_drains_sends_the_answers_that_wait_for_room() {
-    for way in ["", "?via=shm-eventfd&wait=poll", "?via=pipe"] {
-        in_time(move || {
-            let served = Served::with(Limits::default(), "", |_, server, _| {
-                let base = Arc::<Service>::default();
-                let (kept, server_too) = (Arc::clone(&base), server.clone());
-                let say = move |_: &Context<'_>, _: &Words| {
-                    for (words, responder) in kept.later.take() {
-                        responder.finish(Ok(words));
-                    }
-                    server_too.drain();
-                    Ok(words(0))
-                };
-                let scripted = Scripted { base, say: Box::new(say) };
-                server.register_as("s", EchoDispatcher::new(scripted)).unwrap();
-            });
-            let echo = served.echo(&format!("{way}#s"));
-            let started: Vec<_> = (0..40)
-                .map(|number| echo.with(until(PATIENCE)).start_later(&large(number)))
-                .collect();
-            let other = served.echo("#s");
-            other.say(&words(command::ANSWER)).unwrap();
-            for (number, started) in (0..).zip(started) {
-                assert_eq!(started.wait().map(|reply| reply.number), Ok(number), "{way}");
-            }
+    each_in_time(["", "?via=shm-eventfd&wait=poll", "?via=pipe"], |way| {
+        let served = Served::with(Limits::default(), "", |_, server, _| {
+            let base = Arc::<Service>::default();
+            let (kept, server_too) = (Arc::clone(&base), server.clone());
+            let say = move |_: &Context<'_>, _: &Words| {
+                for (words, responder) in kept.later.take() {
+                    responder.finish(Ok(words));
+                }
+                server_too.drain();
+                Ok(words(0))
+            };
+            let scripted = Scripted { base, say: Box::new(say) };
+            server.register_as("s", EchoDispatcher::new(scripted)).unwrap();
         });
-    }
+        let echo = served.echo(&format!("{way}#s"));
+        let started: Vec<_> =
+            (0..40).map(|number| echo.with(until(PATIENCE)).start_later(&large(number))).collect();
+        let other = served.echo("#s");
+        other.say(&words(command::ANSWER)).unwrap();
+        for (number, started) in (0..).zip(started) {
+            assert_eq!(started.wait().map(|reply| reply.number), Ok(number), "{way}");
+        }
+    });
 }
 
 #[test]
@@ -336,53 +331,49 @@ fn two_that_connect_at_once_share_the_connection() {
 
 #[test]
 fn a_large_oneway_with_a_deadline_arrives_though_its_client_does_nothing_more() {
-    for way in ["#h", "?via=pipe#h", "?via=shm-futex#h"] {
-        in_time(move || {
-            let (tell, told) = mpsc::channel();
-            let (go, wait) = mpsc::channel::<()>();
-            let served = Served::with(Limits::default(), "", move |_, server, _| {
-                let note = move |request: &Words| {
-                    if request.number == 0 {
-                        let _ = wait.recv_timeout(SHORT);
-                    }
-                    tell.send(request.data.len()).unwrap();
-                };
-                let hooked = Hooked { note: Some(Box::new(note)), ..Hooked::default() };
-                server.register_as("h", EchoDispatcher::new(hooked)).unwrap();
-            });
-            let echo = served.echo(way);
-            let options = until(PATIENCE / 2);
-            // Some of these are just longer than the room that is left.
-            for data_bytes in (1..24).map(|step| step * (24 << 10)) {
-                echo.with(options.clone()).note(&words(0)).unwrap();
-                let data = vec![7; data_bytes].into();
-                echo.with(options.clone()).note(&Words { number: 1, data }).unwrap();
-                assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(0), "{way}");
-                let arrived = told.recv_timeout(PATIENCE / 4);
-                assert_eq!(arrived, Ok(data_bytes), "{way}");
-            }
-            drop(go);
+    each_in_time(["#h", "?via=pipe#h", "?via=shm-futex#h"], |way| {
+        let (tell, told) = mpsc::channel();
+        let (go, wait) = mpsc::channel::<()>();
+        let served = Served::with(Limits::default(), "", move |_, server, _| {
+            let note = move |request: &Words| {
+                if request.number == 0 {
+                    let _ = wait.recv_timeout(SHORT);
+                }
+                tell.send(request.data.len()).unwrap();
+            };
+            let hooked = Hooked { note: Some(Box::new(note)), ..Hooked::default() };
+            server.register_as("h", EchoDispatcher::new(hooked)).unwrap();
         });
-    }
+        let echo = served.echo(way);
+        let options = until(PATIENCE / 2);
+        // Some of these are just longer than the room that is left.
+        for data_bytes in (1..24).map(|step| step * (24 << 10)) {
+            echo.with(options.clone()).note(&words(0)).unwrap();
+            let data = vec![7; data_bytes].into();
+            echo.with(options.clone()).note(&Words { number: 1, data }).unwrap();
+            assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(0), "{way}");
+            let arrived = told.recv_timeout(PATIENCE / 4);
+            assert_eq!(arrived, Ok(data_bytes), "{way}");
+        }
+        drop(go);
+    });
 }
 
 #[test]
 fn a_large_call_that_runs_out_of_time_while_it_is_sent_hurts_no_other() {
-    for way in ["#s", "?via=shm-futex#s", "?via=pipe#s"] {
-        in_time(move || {
-            let (go, wait) = mpsc::channel();
-            let served = blocking(wait);
-            let echo = served.echo(way);
-            let first = echo.with(until(PATIENCE)).start_say(&words(3));
-            let data = Bytes::from(vec![7; 3 << 20]);
-            let status = echo.with(until(SHORT)).say(&Words { number: 4, data }).unwrap_err();
-            assert_eq!(status.code(), Code::DeadlineExceeded, "{way}: {status}");
-            drop(go);
-            assert_eq!(first.wait().map(|reply| reply.number), Ok(3), "{way}");
-            let next = echo.with(until(PATIENCE)).say(&large(5));
-            assert_eq!(next.map(|reply| reply.number), Ok(5), "{way}");
-        });
-    }
+    each_in_time(["#s", "?via=shm-futex#s", "?via=pipe#s"], |way| {
+        let (go, wait) = mpsc::channel();
+        let served = blocking(wait);
+        let echo = served.echo(way);
+        let first = echo.with(until(PATIENCE)).start_say(&words(3));
+        let data = Bytes::from(vec![7; 3 << 20]);
+        let status = echo.with(until(SHORT)).say(&Words { number: 4, data }).unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{way}: {status}");
+        drop(go);
+        assert_eq!(first.wait().map(|reply| reply.number), Ok(3), "{way}");
+        let next = echo.with(until(PATIENCE)).say(&large(5));
+        assert_eq!(next.map(|reply| reply.number), Ok(5), "{way}");
+    });
 }
 
 #[timed]

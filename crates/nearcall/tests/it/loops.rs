@@ -66,17 +66,15 @@ fn circle(way: &str) -> (Served, Served, EchoCaller) {
 
 #[test]
 fn calls_in_circles_do_not_deadlock() {
-    for way in ways() {
-        in_time(move || {
-            let _alone = alone(&way);
-            let (_first, _second, echo) = circle(&way);
-            let echo = echo.with(CallOptions::new().deadline(PATIENCE / 2));
-            for depth in [1, 2, 3, 10, 10] {
-                let reply = echo.say(&words(depth));
-                assert_eq!(reply.map(|reply| reply.number), Ok(depth), "{way}");
-            }
-        });
-    }
+    each_in_time(ways(), |way| {
+        let _alone = alone(&way);
+        let (_first, _second, echo) = circle(&way);
+        let echo = echo.with(CallOptions::new().deadline(PATIENCE / 2));
+        for depth in [1, 2, 3, 10, 10] {
+            let reply = echo.say(&words(depth));
+            assert_eq!(reply.map(|reply| reply.number), Ok(depth), "{way}");
+        }
+    });
 }
 
 #[timed]
@@ -130,78 +128,70 @@ const TURNS_FAIR_MAX: usize = 16;
 
 #[test]
 fn a_client_that_floods_does_not_hold_up_another() {
-    for way in ways() {
-        in_time(move || {
-            let _alone = alone(&way);
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::new(&event_loop);
-            let order = Rc::new(RefCell::new(Vec::new()));
-            let seen = Rc::clone(&order);
-            let say = move |_: &Context<'_>, request: &Words| {
-                seen.borrow_mut().push(request.number);
-                Ok(words(0))
-            };
-            server.register(EchoDispatcher::new(Scripted::new(say))).unwrap();
-            let at = listen_for(&server, &way);
-            let (flooding, flooded) = (flood(&at, 0, 200), flood(&at, 1, 1));
-            turn_until(&event_loop, || {
-                server.connections().len() == 2 && order.borrow().len() == 2
-            });
-            order.borrow_mut().clear();
-            flooding.go.send(()).unwrap();
-            // As much as the channel holds; how much that is only makes the test stronger.
-            let mut sent = 0;
-            while sent < 200 && flooding.sent.recv_timeout(STILL).is_ok() {
-                sent += 1;
-            }
-            flooded.go.send(()).unwrap();
-            flooded.sent.recv_timeout(PATIENCE).unwrap();
-            turn_until(&event_loop, || order.borrow().len() == 201);
-            let place = order.borrow().iter().position(|number| *number == 1).unwrap();
-            assert!(place <= TURNS_FAIR_MAX, "{way}: {place} others were served before");
-            let peers = [flooding, flooded];
-            turn_until(&event_loop, || peers.iter().all(|peer| peer.thread.is_finished()));
-            peers.into_iter().for_each(|peer| peer.thread.join().unwrap());
-        });
-    }
+    each_in_time(ways(), |way| {
+        let _alone = alone(&way);
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let seen = Rc::clone(&order);
+        let say = move |_: &Context<'_>, request: &Words| {
+            seen.borrow_mut().push(request.number);
+            Ok(words(0))
+        };
+        server.register(EchoDispatcher::new(Scripted::new(say))).unwrap();
+        let at = listen_for(&server, &way);
+        let (flooding, flooded) = (flood(&at, 0, 200), flood(&at, 1, 1));
+        turn_until(&event_loop, || server.connections().len() == 2 && order.borrow().len() == 2);
+        order.borrow_mut().clear();
+        flooding.go.send(()).unwrap();
+        // As much as the channel holds; how much that is only makes the test stronger.
+        let mut sent = 0;
+        while sent < 200 && flooding.sent.recv_timeout(STILL).is_ok() {
+            sent += 1;
+        }
+        flooded.go.send(()).unwrap();
+        flooded.sent.recv_timeout(PATIENCE).unwrap();
+        turn_until(&event_loop, || order.borrow().len() == 201);
+        let place = order.borrow().iter().position(|number| *number == 1).unwrap();
+        assert!(place <= TURNS_FAIR_MAX, "{way}: {place} others were served before");
+        let peers = [flooding, flooded];
+        turn_until(&event_loop, || peers.iter().all(|peer| peer.thread.is_finished()));
+        peers.into_iter().for_each(|peer| peer.thread.join().unwrap());
+    });
 }
 
 #[test]
 fn a_client_that_floods_while_the_loop_spins_does_not_hold_up_another() {
-    for way in ways() {
-        in_time(move || {
-            let _alone = alone(&way);
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::new(&event_loop);
-            let (order, peers) = (Rc::new(RefCell::new(Vec::new())), Rc::new(OnceCell::new()));
-            let (seen, senders, calls) = (Rc::clone(&order), Rc::clone(&peers), Cell::new(0));
-            let say = move |_: &Context<'_>, request: &Words| {
-                seen.borrow_mut().push(request.number);
-                calls.set(calls.get() + 1);
-                if calls.get() == 3 {
-                    // The first message of the flood: the loop serves its connection, and the other
-                    // one rests. Both send while the service runs.
-                    let [flooding, flooded]: &[Peer; 2] = senders.get().unwrap();
-                    while flooding.sent.recv_timeout(STILL).is_ok() {}
-                    flooded.go.send(()).unwrap();
-                    flooded.sent.recv_timeout(PATIENCE).unwrap();
-                }
-                Ok(words(0))
-            };
-            server.register(EchoDispatcher::new(Scripted::new(say))).unwrap();
-            let at = listen_for(&server, &way);
-            let [flooding, flooded] = peers.get_or_init(|| [flood(&at, 0, 200), flood(&at, 1, 1)]);
-            turn_until(&event_loop, || order.borrow().len() == 2);
-            order.borrow_mut().clear();
-            flooding.go.send(()).unwrap();
-            turn_until(&event_loop, || order.borrow().len() == 201);
-            let place = order.borrow().iter().position(|number| *number == 1).unwrap();
-            assert!(place <= TURNS_FAIR_MAX, "{way}: {place} others were served before");
-            turn_until(&event_loop, || {
-                flooding.thread.is_finished() && flooded.thread.is_finished()
-            });
-        });
-    }
+    each_in_time(ways(), |way| {
+        let _alone = alone(&way);
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        let (order, peers) = (Rc::new(RefCell::new(Vec::new())), Rc::new(OnceCell::new()));
+        let (seen, senders, calls) = (Rc::clone(&order), Rc::clone(&peers), Cell::new(0));
+        let say = move |_: &Context<'_>, request: &Words| {
+            seen.borrow_mut().push(request.number);
+            calls.set(calls.get() + 1);
+            if calls.get() == 3 {
+                // The first message of the flood: the loop serves its connection, and the other
+                // one rests. Both send while the service runs.
+                let [flooding, flooded]: &[Peer; 2] = senders.get().unwrap();
+                while flooding.sent.recv_timeout(STILL).is_ok() {}
+                flooded.go.send(()).unwrap();
+                flooded.sent.recv_timeout(PATIENCE).unwrap();
+            }
+            Ok(words(0))
+        };
+        server.register(EchoDispatcher::new(Scripted::new(say))).unwrap();
+        let at = listen_for(&server, &way);
+        let [flooding, flooded] = peers.get_or_init(|| [flood(&at, 0, 200), flood(&at, 1, 1)]);
+        turn_until(&event_loop, || order.borrow().len() == 2);
+        order.borrow_mut().clear();
+        flooding.go.send(()).unwrap();
+        turn_until(&event_loop, || order.borrow().len() == 201);
+        let place = order.borrow().iter().position(|number| *number == 1).unwrap();
+        assert!(place <= TURNS_FAIR_MAX, "{way}: {place} others were served before");
+        turn_until(&event_loop, || flooding.thread.is_finished() && flooded.thread.is_finished());
+    });
 }
 
 /// Has a server wait in this way, and returns where clients call it in the same way.
@@ -275,18 +265,16 @@ fn oneways_from_a_loop_wait_for_room() {
 
 #[test]
 fn oneways_over_every_mechanism_arrive_in_order() {
-    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
-        in_time(move || {
-            let at = format!("?via={mechanism}#s");
-            let _alone = alone(&at);
-            let served = serve_scripted(Limits::default(), |_| slow_counter());
-            all_oneways_arrive(&Client::new(), &served.via(&at), 2_000);
-            drop(served);
-            let served = serve_scripted(Limits::default(), |_| slow_counter());
-            let event_loop = EventLoop::new().unwrap();
-            all_oneways_arrive(&Client::in_loop(&event_loop), &served.via(&at), 2_000);
-        });
-    }
+    each_in_time(Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()), |mechanism| {
+        let at = format!("?via={mechanism}#s");
+        let _alone = alone(&at);
+        let served = serve_scripted(Limits::default(), |_| slow_counter());
+        all_oneways_arrive(&Client::new(), &served.via(&at), 2_000);
+        drop(served);
+        let served = serve_scripted(Limits::default(), |_| slow_counter());
+        let event_loop = EventLoop::new().unwrap();
+        all_oneways_arrive(&Client::in_loop(&event_loop), &served.via(&at), 2_000);
+    });
 }
 
 #[test]

@@ -29,18 +29,16 @@ fn ten_thousand(client: &Client, at: &str) {
 fn ten_thousand_calls_are_in_flight_on_one_connection() {
     // One more for the call that says what to do with them.
     let limits = Limits { calls_max: CALLS + 1, ..Limits::default() };
-    for way in ["", "?via=shm-eventfd", "?via=shm-futex"] {
-        in_time(move || {
-            let served = serve_scripted(limits, |_| keeper());
-            let at = served.via(&format!("{way}#s"));
-            ten_thousand(&Client::with_limits(None, limits), &at);
-            drop(served);
-            let served = serve_scripted(limits, |_| keeper());
-            let at = served.via(&format!("{way}#s"));
-            let event_loop = EventLoop::new().unwrap();
-            ten_thousand(&Client::with_limits(Some(&event_loop), limits), &at);
-        });
-    }
+    each_in_time(["", "?via=shm-eventfd", "?via=shm-futex"], move |way| {
+        let served = serve_scripted(limits, |_| keeper());
+        let at = served.via(&format!("{way}#s"));
+        ten_thousand(&Client::with_limits(None, limits), &at);
+        drop(served);
+        let served = serve_scripted(limits, |_| keeper());
+        let at = served.via(&format!("{way}#s"));
+        let event_loop = EventLoop::new().unwrap();
+        ten_thousand(&Client::with_limits(Some(&event_loop), limits), &at);
+    });
 }
 
 #[timed]

@@ -117,36 +117,34 @@ fn gated() -> (Arc<Gate>, EchoDispatcher<Threaded>) {
 #[test]
 fn the_clients_are_spread_evenly_and_every_loop_serves() {
     const CLIENTS: usize = 64;
-    for threads in [1, 2, 4] {
-        in_time(move || {
-            let names = Arc::new(Mutex::new(BTreeSet::new()));
-            let seen = Arc::clone(&names);
-            let server = start(
-                threads,
-                Threaded::new(move |_, request| {
-                    let name = thread::current().name().unwrap_or_default().to_owned();
-                    seen.lock().unwrap().insert(name);
-                    Ok(request.clone())
-                }),
-            );
-            let clients: Vec<_> = (0..CLIENTS).map(|_| connect(&server, "").unwrap()).collect();
-            let counts = server.connection_counts();
-            let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-            assert!(most - least <= 1, "{counts:?}");
-            assert_eq!(server.connections().len(), CLIENTS);
-            let expected: BTreeSet<_> =
-                (0..threads).map(|index| format!("nearcall-loop-{index}")).collect();
-            assert_eq!(*names.lock().unwrap(), expected);
-            for (number, echo) in (0..).zip(&clients) {
-                assert_eq!(echo.say(&words(number)).unwrap().number, number);
-            }
-            drop(clients);
-            wait_until("the ends of the connections", || total(&server) == 0);
-            // Places that were given back are given again, the emptiest loop first.
-            let _clients: Vec<_> = (0..threads).map(|_| connect(&server, "").unwrap()).collect();
-            assert_eq!(server.connection_counts(), vec![1; threads]);
-        });
-    }
+    each_in_time([1, 2, 4], |threads| {
+        let names = Arc::new(Mutex::new(BTreeSet::new()));
+        let seen = Arc::clone(&names);
+        let server = start(
+            threads,
+            Threaded::new(move |_, request| {
+                let name = thread::current().name().unwrap_or_default().to_owned();
+                seen.lock().unwrap().insert(name);
+                Ok(request.clone())
+            }),
+        );
+        let clients: Vec<_> = (0..CLIENTS).map(|_| connect(&server, "").unwrap()).collect();
+        let counts = server.connection_counts();
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        assert!(most - least <= 1, "{counts:?}");
+        assert_eq!(server.connections().len(), CLIENTS);
+        let expected: BTreeSet<_> =
+            (0..threads).map(|index| format!("nearcall-loop-{index}")).collect();
+        assert_eq!(*names.lock().unwrap(), expected);
+        for (number, echo) in (0..).zip(&clients) {
+            assert_eq!(echo.say(&words(number)).unwrap().number, number);
+        }
+        drop(clients);
+        wait_until("the ends of the connections", || total(&server) == 0);
+        // Places that were given back are given again, the emptiest loop first.
+        let _clients: Vec<_> = (0..threads).map(|_| connect(&server, "").unwrap()).collect();
+        assert_eq!(server.connection_counts(), vec![1; threads]);
+    });
 }
 
 #[test]
@@ -201,21 +199,19 @@ fn each_loop_sleeps_in_one_connection_without_a_descriptor() {
 
 #[test]
 fn every_mechanism_reaches_every_loop() {
-    for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
-        in_time(move || {
-            let _alone = alone(mechanism.name());
-            let server = start(2, shared_echo());
-            let clients =
-                [0, 1].map(|_| connect(&server, &format!("?via={mechanism}")).expect("a place"));
-            assert_eq!(server.connection_counts(), [1, 1], "{mechanism}");
-            for round in 0..20 {
-                for echo in &clients {
-                    assert_eq!(echo.say(&words(round)).unwrap().number, round, "{mechanism}");
-                }
+    each_in_time(Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()), |mechanism| {
+        let _alone = alone(mechanism.name());
+        let server = start(2, shared_echo());
+        let clients =
+            [0, 1].map(|_| connect(&server, &format!("?via={mechanism}")).expect("a place"));
+        assert_eq!(server.connection_counts(), [1, 1], "{mechanism}");
+        for round in 0..20 {
+            for echo in &clients {
+                assert_eq!(echo.say(&words(round)).unwrap().number, round, "{mechanism}");
             }
-            assert!(server.drain(PATIENCE), "{mechanism}");
-        });
-    }
+        }
+        assert!(server.drain(PATIENCE), "{mechanism}");
+    });
 }
 
 #[timed]

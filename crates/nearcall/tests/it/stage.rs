@@ -27,8 +27,8 @@ pub(crate) mod prelude {
     pub(crate) use nearcall_os::clock;
 
     pub(crate) use super::{
-        PATIENCE, Scripted, alone, command, in_time, keeper, serve_scripted, timed, turn_until,
-        words,
+        PATIENCE, Scripted, alone, command, each_in_time, in_time, keeper, serve_scripted, timed,
+        turn_until, words,
     };
     pub(crate) use crate::async_client::block_on;
     pub(crate) use crate::echo::{
@@ -48,6 +48,17 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Runs a test that may block, and fails if it does not end.
 pub(crate) fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     in_time_of(PATIENCE, body)
+}
+
+/// Works like [`in_time`] for each of these.
+pub(crate) fn each_in_time<T: Send + 'static>(
+    all: impl IntoIterator<Item = T>,
+    body: impl FnOnce(T) + Clone + Send + 'static,
+) {
+    for one in all {
+        let body = body.clone();
+        in_time(move || body(one));
+    }
 }
 
 /// Turns a loop until `done`, dropping what concerns the user.

@@ -63,11 +63,9 @@ pub(super) fn descriptors_pass(play: &mut Play) {
     let mut endpoint = play.meet();
     if play.is_first() {
         let pipe = pipe::create().unwrap();
-        let none = endpoint.take_descriptors(Deadline::NOW).err();
-        assert!(matches!(none, Some(ReceiveError::Empty)), "{none:?}");
+        expect_err!(endpoint.take_descriptors(Deadline::NOW), ReceiveError::Empty);
         let many = vec![pipe.write.as_fd(); PASSED_DESCRIPTORS_MAX + 1];
-        let refused = endpoint.pass_descriptors(&many).unwrap_err();
-        assert!(matches!(refused, SendError::TooLarge { .. }), "{refused:?}");
+        expect_err!(endpoint.pass_descriptors(&many), SendError::TooLarge { .. });
         endpoint.pass_descriptors(&many[1..]).unwrap();
         drop(many);
         drop(pipe.write);

@@ -22,8 +22,7 @@ pub(super) fn writing_in_place(play: &mut Play) {
         let mut claim = endpoint.claim(len, Deadline::NEVER).unwrap();
         let mut written = 0;
         let step = 8 * (1 + len % 97);
-        let blind = claim.written(len.max(1)).unwrap_err();
-        assert!(matches!(blind, SendError::TooLarge { message_bytes_max: 0, .. }), "{blind:?}");
+        expect_err!(claim.written(len.max(1)), SendError::TooLarge { message_bytes_max: 0, .. });
         while claim.left_bytes() > 0 {
             assert_eq!(claim.left_bytes(), len - written);
             let space = claim.space().unwrap();
@@ -39,8 +38,7 @@ pub(super) fn writing_in_place(play: &mut Play) {
             written += bytes;
         }
         assert!(claim.space().unwrap().is_empty());
-        let refused = claim.written(1).unwrap_err();
-        assert!(matches!(refused, SendError::TooLarge { .. }), "{refused:?}");
+        expect_err!(claim.written(1), SendError::TooLarge { .. });
         claim.commit().unwrap();
     }
     settle(play);
@@ -101,8 +99,7 @@ pub(super) fn an_incomplete_commit_gives_up(play: &mut Play) {
     if play.is_first() {
         let mut claim = endpoint.claim(10, Deadline::NEVER).unwrap();
         claim.write(&[1; 4]).unwrap();
-        let refused = claim.commit().unwrap_err();
-        assert!(matches!(refused, SendError::Incomplete { missing_bytes: 6 }), "{refused:?}");
+        expect_err!(claim.commit(), SendError::Incomplete { missing_bytes: 6 });
         let refused = endpoint.claim(3, Deadline::NEVER).unwrap().write(&[0; 4]).unwrap_err();
         assert!(matches!(refused, SendError::TooLarge { message_bytes_max: 3, .. }), "{refused:?}");
         endpoint.send(&pattern(1, 20), Deadline::NEVER).unwrap();

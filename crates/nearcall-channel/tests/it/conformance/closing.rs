@@ -12,8 +12,7 @@ pub(super) fn let_it_sleep() {
 #[track_caller]
 pub(super) fn expect_gone(endpoint: &mut Endpoint) {
     for deadline in [Deadline::NEVER, Deadline::NOW, Deadline::after(DEATH_NOTICED)] {
-        let gone = endpoint.receive(deadline).err();
-        assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
+        expect_err!(endpoint.receive(deadline), ReceiveError::PeerGone);
     }
     // The first sends may still find a buffer: a kernel reports some ends only then.
     let end = clock::now() + DEATH_NOTICED;
@@ -66,8 +65,7 @@ pub(super) fn what_was_sent_before_the_close_arrives(play: &mut Play) {
 pub(super) fn a_close_wakes_a_receiver(play: &mut Play) {
     let mut endpoint = play.meet();
     if play.is_first() {
-        let gone = endpoint.receive(Deadline::NEVER).err();
-        assert!(matches!(gone, Some(ReceiveError::PeerGone)), "{gone:?}");
+        expect_err!(endpoint.receive(Deadline::NEVER), ReceiveError::PeerGone);
         play.hear_of_close().now("close in receive", play);
         play.tell(0);
     } else {

@@ -45,8 +45,7 @@ pub(super) fn a_full_channel_refuses_and_loses_nothing(play: &mut Play) {
         }
         settle(play);
         if !play.is_first() {
-            let empty = endpoint.receive(Deadline::NOW).err();
-            assert!(matches!(empty, Some(ReceiveError::Empty)), "{empty:?}");
+            expect_err!(endpoint.receive(Deadline::NOW), ReceiveError::Empty);
         }
         settle(play);
     }
@@ -66,14 +65,11 @@ fn expect_kept(started: Instant) {
 pub(super) fn deadlines_are_kept(play: &mut Play) {
     let mut endpoint = play.meet_with(&Options { buffer_bytes: 4 << 10, ..play.options() });
     if play.is_first() {
-        let empty = endpoint.receive(Deadline::NOW).err();
-        assert!(matches!(empty, Some(ReceiveError::Empty)), "{empty:?}");
+        expect_err!(endpoint.receive(Deadline::NOW), ReceiveError::Empty);
         let started = clock::now();
-        let empty = endpoint.receive(Deadline::at(started + SHORT)).err();
-        assert!(matches!(empty, Some(ReceiveError::Empty)), "{empty:?}");
+        expect_err!(endpoint.receive(Deadline::at(started + SHORT)), ReceiveError::Empty);
         expect_kept(started);
-        let past = endpoint.receive(Deadline::from_ns(1)).err();
-        assert!(matches!(past, Some(ReceiveError::Empty)), "{past:?}");
+        expect_err!(endpoint.receive(Deadline::from_ns(1)), ReceiveError::Empty);
 
         let sent = fill_up(&mut endpoint, 0);
         let started = clock::now();
@@ -146,8 +142,10 @@ pub(super) fn a_slow_message_outlives_deadlines(play: &mut Play) {
     } else {
         let mut into = vec![0; LONG];
         while !play.is_told() {
-            let late = endpoint.receive_into(&mut into, Deadline::after(SHORT)).unwrap_err();
-            assert!(matches!(late, ReceiveError::Empty), "{late:?}");
+            expect_err!(
+                endpoint.receive_into(&mut into, Deadline::after(SHORT)),
+                ReceiveError::Empty
+            );
         }
         play.hear();
         play.tell(0);

@@ -151,7 +151,7 @@ pub(super) fn bad_terms_are_refused(play: &mut Play) {
         line.send(&hello(NEXT, 4096, RING_BYTES, b"shm-futex"), &[])
     })];
     let names: &[Attack] = &[
-        ("an unknown one", |line| line.send(&hello(VERSION, 4096, RING_BYTES, b"pigeon"), &[])),
+        ("an unknown name", |line| line.send(&hello(VERSION, 4096, RING_BYTES, b"pigeon"), &[])),
         ("a long name", |line| line.send(&hello(VERSION, 4096, RING_BYTES, &[b'x'; 900]), &[])),
         ("no name", |line| line.send(&hello(VERSION, 4096, RING_BYTES, b""), &[])),
     ];

@@ -56,8 +56,7 @@ fn publish(own: &mut OwnRegion) {
 #[track_caller]
 fn wait_in_vain(endpoint: &mut Endpoint, wait: Duration) {
     let start = clock::now();
-    let outcome = endpoint.receive(Deadline::after(wait)).map(drop);
-    assert!(matches!(outcome, Err(ReceiveError::Empty)), "{outcome:?}");
+    expect_err!(endpoint.receive(Deadline::after(wait)), ReceiveError::Empty);
     let took = start.elapsed();
     assert!(took >= wait, "a wait of {wait:?} ended after {took:?}");
     assert!(took < wait + PATIENCE, "a wait of {wait:?} ended after {took:?}");
@@ -92,8 +91,7 @@ pub(super) fn r20_a_peer_that_never_wakes_delays_its_own_messages_only(play: &mu
     }
     play.tell(0);
     let gone = play.hear_of_close();
-    let outcome = endpoint.receive(Deadline::after(PATIENCE)).map(drop);
-    assert!(matches!(outcome, Err(ReceiveError::PeerGone)), "{outcome:?}");
+    expect_err!(endpoint.receive(Deadline::after(PATIENCE)), ReceiveError::PeerGone);
     gone.now("a peer that never woke us", play);
     play.tell(0);
 }

@@ -7,26 +7,16 @@ use nearcall_channel::HandshakeError;
 use nearcall_os::socket::{UnixAddress, unix_listen};
 
 use super::expect;
+use nearcall_testkit::directory::Directory;
+
 use crate::observed::{Observed, PATIENCE};
 use crate::stage::prelude::*;
 
-/// A path that no other test has; what is there goes with it.
-struct Place(PathBuf);
-
-impl Place {
-    fn choose() -> Self {
-        Self(std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..))))
-    }
-
-    fn address(&self) -> String {
-        format!("unix:{}", self.0.display())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
+/// A directory of the test, a path in it, and its address.
+fn place() -> (Directory, PathBuf, String) {
+    let directory = Directory::new();
+    let (path, address) = (directory.0.join("socket"), directory.address("socket"));
+    (directory, path, address)
 }
 
 /// What a server is told that wants to listen there.
@@ -37,25 +27,25 @@ fn listen_error(address: &str) -> String {
 
 #[test]
 fn the_socket_of_a_dead_server_is_taken_over() {
-    let place = Place::choose();
-    drop(unix_listen(UnixAddress::Path(&place.0), 1).unwrap());
-    let caller = EchoCaller::new(&Client::new(), &place.address()).unwrap();
-    expect(caller.nothing(&()), Code::Unavailable, &["no server listens", &place.address()]);
-    let server = Observed::at(&place.address(), Limits::default());
+    let (_directory, path, at) = place();
+    drop(unix_listen(UnixAddress::Path(&path), 1).unwrap());
+    let caller = EchoCaller::new(&Client::new(), &at).unwrap();
+    expect(caller.nothing(&()), Code::Unavailable, &["no server listens", &at]);
+    let server = Observed::at(&at, Limits::default());
     caller.nothing(&()).unwrap();
     drop(server);
-    assert!(!place.0.exists(), "a server that ends takes its socket along");
+    assert!(!path.exists(), "a server that ends takes its socket along");
 }
 
 #[test]
 fn a_file_that_is_no_socket_is_left_alone() {
-    let place = Place::choose();
-    std::fs::write(&place.0, "precious").unwrap();
-    let error = listen_error(&place.address());
-    assert!(error.contains(&place.address()) && error.contains("no socket"), "{error}");
-    assert_eq!(std::fs::read_to_string(&place.0).unwrap(), "precious");
-    let caller = EchoCaller::new(&Client::new(), &place.address()).unwrap();
-    expect(caller.nothing(&()), Code::Unavailable, &[&place.address()]);
+    let (_directory, path, at) = place();
+    std::fs::write(&path, "precious").unwrap();
+    let error = listen_error(&at);
+    assert!(error.contains(&at) && error.contains("no socket"), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    let caller = EchoCaller::new(&Client::new(), &at).unwrap();
+    expect(caller.nothing(&()), Code::Unavailable, &[&at]);
 }
 
 #[test]
@@ -85,9 +75,9 @@ fn two_servers_at_one_place_are_one_too_many() {
         assert!(matches!(error, ListenError::InUse(_)), "{error:?}");
         assert!(error.to_string().contains(&address), "{error}");
     }
-    let place = Place::choose();
-    let _listens = Observed::at(&place.address(), Limits::default());
-    let error = first.listen(&place.address()).unwrap_err();
+    let (_directory, _, at) = place();
+    let _listens = Observed::at(&at, Limits::default());
+    let error = first.listen(&at).unwrap_err();
     let ListenError::Rendezvous(_, cause) = &error else { panic!("{error:?}") };
     assert!(matches!(**cause, HandshakeError::AddressInUse(..)), "{error:?}");
 }
@@ -136,10 +126,8 @@ fn a_server_refuses_the_parts_of_an_address_that_are_for_clients() {
 fn a_place_without_a_listener_is_reported_with_the_way_to_wait() {
     let event_loop = EventLoop::new().unwrap();
     for client in [Client::new(), Client::in_loop(&event_loop)] {
-        let place = Place::choose();
-        for address in
-            [&place.address(), &unique_address(), "nearcall-test-nobody", "tcp://127.0.0.1:1"]
-        {
+        let (_directory, _, at) = place();
+        for address in [&at, &unique_address(), "nearcall-test-nobody", "tcp://127.0.0.1:1"] {
             let caller = EchoCaller::new(&client, address).unwrap();
             let words = ["no server listens", address, "Client::hunt"];
             expect(caller.nothing(&()), Code::Unavailable, &words);

@@ -41,8 +41,7 @@ impl Message for Huge {
 
 #[test]
 fn a_message_over_the_limit_is_refused_before_it_is_made() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         for parameters in ["", "?via=shm-futex", "?via=unix-seqpacket", "?via=pipe"] {
             let client = Client::new();
             let address = format!("{}{parameters}", server.address);
@@ -70,8 +69,7 @@ fn a_message_over_the_limit_is_refused_before_it_is_made() {
 
 #[test]
 fn metadata_over_the_limit_are_refused() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         let echo = server.echo("");
         let options = CallOptions::new().metadata_bin("much-bin", &[0; 8192]).unwrap();
         expect(echo.with(options).look(&()), Code::ResourceExhausted, &["metadata", "8192"]);
@@ -82,8 +80,7 @@ fn metadata_over_the_limit_are_refused() {
 
 #[test]
 fn a_reply_over_the_limit_fails_its_call_only() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         // One byte more than the request needs: `Quick` adds one to the number.
         let limits = Limits { message_bytes_max: 42, ..Limits::default() };
         let echo = EchoCaller::new(&Client::with_limits(None, limits), &server.address).unwrap();
@@ -172,11 +169,10 @@ fn ask_until_paused(endpoint: &mut Endpoint, body: &[u8]) -> u64 {
 
 #[test]
 fn r11_a_client_that_does_not_read_is_read_no_more_until_it_does() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         for mechanism in [Mechanism::UnixStream, Mechanism::ShmFutex] {
             for body_bytes in [0, 2000, 64 << 10] {
-                let mut endpoint = greeted(&server, mechanism);
+                let mut endpoint = greeted(server, mechanism);
                 let body = Words { data: vec![7; body_bytes].into(), ..Words::default() };
                 let rss_before = rss_bytes();
                 let calls = ask_until_paused(&mut endpoint, &body.encode_to_vec());
@@ -229,8 +225,7 @@ fn rss_bytes() -> usize {
 
 #[test]
 fn the_second_client_that_a_loop_would_have_to_sleep_in_is_refused_with_advice() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         let first = EchoCaller::new(&Client::new(), &format!("{}?via=shm-futex", server.address));
         let first = first.unwrap();
         first.nothing(&()).unwrap();

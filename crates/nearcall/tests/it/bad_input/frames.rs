@@ -123,9 +123,8 @@ pub(super) fn ask_and_stay(address: &str, mechanism: Mechanism, stay: Duration) 
 
 #[test]
 fn r07_an_id_that_is_in_use_ends_the_connection_and_its_calls() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
-        let mut endpoint = greeted(&server, Mechanism::UnixStream);
+    Observed::beside_a_good_client(|server| {
+        let mut endpoint = greeted(server, Mechanism::UnixStream);
         for _ in 0..2 {
             let call = call(1 << 16, "Later", &[], &[]);
             endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
@@ -185,33 +184,31 @@ fn expect_bad_request(server: &Observed, name: &str, body: &[u8]) {
 
 #[test]
 fn a_body_that_cannot_be_decoded_is_refused_and_the_connection_lives() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         // A length that points past the end, of 2^63; an endless varint; a wrong wire type.
-        expect_bad_request(&server, "Say", &[0x0a, 0x7f, 1, 2]);
+        expect_bad_request(server, "Say", &[0x0a, 0x7f, 1, 2]);
         let past = [0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
-        expect_bad_request(&server, "Say", &past);
-        expect_bad_request(&server, "Say", &[0x10; 1]);
-        expect_bad_request(&server, "Say", &[[0x10].as_slice(), &[0xff; 20]].concat());
-        expect_bad_request(&server, "Say", &[0x08, 0x01]);
+        expect_bad_request(server, "Say", &past);
+        expect_bad_request(server, "Say", &[0x10; 1]);
+        expect_bad_request(server, "Say", &[[0x10].as_slice(), &[0xff; 20]].concat());
+        expect_bad_request(server, "Say", &[0x08, 0x01]);
         // Text that is no UTF-8.
-        expect_bad_request(&server, "Fail", &[0x12, 0x02, 0xff, 0xfe]);
+        expect_bad_request(server, "Fail", &[0x12, 0x02, 0xff, 0xfe]);
         // Groups in groups, a hundred thousand deep, of an unknown field.
-        expect_bad_request(&server, "Say", &[0x53; 100_000]);
+        expect_bad_request(server, "Say", &[0x53; 100_000]);
         let deep = [vec![0x53; 150], vec![0x54; 150]].concat();
-        expect_bad_request(&server, "Say", &deep);
+        expect_bad_request(server, "Say", &deep);
     });
 }
 
 #[test]
 fn metadata_that_are_none_are_refused_or_dropped() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         for seed in 0..100 {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut metadata = vec![0; random.usize(1..200)];
             random.fill(&mut metadata);
-            let mut endpoint = greeted(&server, Mechanism::UnixStream);
+            let mut endpoint = greeted(server, Mechanism::UnixStream);
             let call = call(1 << 16, "Look", &metadata, &[]);
             endpoint.send(&call, Deadline::after(PATIENCE)).unwrap();
             // Any end but a panic of the server, which its thread would tell.

@@ -22,8 +22,7 @@ const fn method(id: u32, name: &'static str, kind: MethodKind) -> Method {
 
 #[test]
 fn a_method_that_the_server_does_not_have_is_unimplemented() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         let client = Client::new();
         let newer = ObjectRef::new(&client, &NEWER, &server.address).unwrap();
         let words = ["echo.v1.Echo", "no method", "0xdeadbeef", &server.address];
@@ -39,8 +38,7 @@ fn a_method_that_the_server_does_not_have_is_unimplemented() {
 
 #[test]
 fn another_version_of_an_interface_gets_a_list_of_what_there_is() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         let next = ObjectRef::new(&Client::new(), &NEXT, &server.address).unwrap();
         let outcome = next.call(&SHOUT, &(), |(): &(), _, _| Ok(()));
         let words = ["echo.v2.Echo", &server.address, "this server has echo.v1.Echo"];
@@ -50,8 +48,7 @@ fn another_version_of_an_interface_gets_a_list_of_what_there_is() {
 
 #[test]
 fn a_call_of_an_unregistered_instance_gets_a_list_of_what_there_is() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         let address = format!("{}#absent", server.address);
         let absent = EchoCaller::new(&Client::new(), &address).unwrap();
         let words = ["echo.v1.Echo@absent", "this server has echo.v1.Echo"];

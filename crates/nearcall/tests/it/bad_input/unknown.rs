@@ -60,16 +60,15 @@ pub(super) fn make_noise(local: &Observed, remote: &Observed, number: u64) {
 
 #[test]
 fn another_protocol_is_turned_away_with_a_reason() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         for noise in [HTTP, b"\x00", b"NEARCALL", b"NEARCALL\x01\x09\x00", &[0xff; 900]] {
-            let socket = connect(&server);
+            let socket = connect(server);
             send(&socket, noise).unwrap();
             let answer = String::from_utf8_lossy(&answer(&socket)).into_owned();
             assert!(answer.contains("invalid control packet"), "{answer}");
         }
         // Longer than any packet of the handshake.
-        let long = connect(&server);
+        let long = connect(server);
         send(&long, &[b'x'; 100_000]).unwrap();
         answer(&long);
     });
@@ -77,8 +76,7 @@ fn another_protocol_is_turned_away_with_a_reason() {
 
 #[test]
 fn random_packets_are_turned_away() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         for seed in 0..100 {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut noise = vec![0; random.usize(1..1024)];
@@ -89,7 +87,7 @@ fn random_packets_are_turned_away() {
                 let bytes = noise.len().min(opening.len());
                 noise[..bytes].copy_from_slice(&opening[..bytes]);
             }
-            let socket = connect(&server);
+            let socket = connect(server);
             send(&socket, &noise).unwrap();
             // A few are good greetings by chance, and say no more after the answer.
             let _ = nearcall_os::socket::shutdown(&socket, nearcall_os::socket::Half::Send);
@@ -100,8 +98,7 @@ fn random_packets_are_turned_away() {
 
 #[test]
 fn a_stream_does_not_get_to_the_server() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         let name = server.address.strip_prefix("unix:@").unwrap();
         let place = SocketAddr::from_abstract_name(name).unwrap();
         assert!(UnixStream::connect_addr(&place).is_err(), "the kernel distinguishes the two");
@@ -117,10 +114,9 @@ fn a_process_that_comes_and_goes_at_once_is_forgotten() {
 
 #[test]
 fn one_silent_process_delays_no_client() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         let start = clock::now();
-        let _silent = connect(&server);
+        let _silent = connect(server);
         first_call(&server.address);
         expect_no_wait(start);
     });
@@ -128,11 +124,10 @@ fn one_silent_process_delays_no_client() {
 
 #[test]
 fn r12_silent_processes_do_not_keep_a_client_out() {
-    let server = Observed::start();
-    server.while_a_good_client_calls(|| {
+    Observed::beside_a_good_client(|server| {
         let start = clock::now();
         // More than the 96 handshakes that one user has at most.
-        let silent: Vec<_> = (0..140).map(|_| connect(&server)).collect();
+        let silent: Vec<_> = (0..140).map(|_| connect(server)).collect();
         first_call(&server.address);
         expect_no_wait(start);
         // They were told, those at least that had to make room.

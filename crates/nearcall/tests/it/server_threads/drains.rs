@@ -163,14 +163,12 @@ fn a_drain_waits_for_one_way_messages_that_go_on() {
 fn a_method_may_drain_its_server() {
     const TOO_LONG: Duration = Duration::from_secs(3_600);
 
-    for threads in [1, 2] {
-        in_time(move || {
-            let server = with_itself(threads, |server| assert!(!server.drain(TOO_LONG)));
-            let echo = connect(&server, "").unwrap();
-            assert_eq!(echo.say(&words(1)).unwrap().number, 1, "a call under way has its reply");
-            wait_until("the end of the connection", || total(&server) == 0);
-            assert_eq!(connect(&server, "").unwrap_err().code(), Code::Unavailable);
-            assert!(server.drain(PATIENCE));
-        });
-    }
+    each_in_time([1, 2], |threads| {
+        let server = with_itself(threads, |server| assert!(!server.drain(TOO_LONG)));
+        let echo = connect(&server, "").unwrap();
+        assert_eq!(echo.say(&words(1)).unwrap().number, 1, "a call under way has its reply");
+        wait_until("the end of the connection", || total(&server) == 0);
+        assert_eq!(connect(&server, "").unwrap_err().code(), Code::Unavailable);
+        assert!(server.drain(PATIENCE));
+    });
 }
