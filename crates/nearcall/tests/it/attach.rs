@@ -15,6 +15,8 @@ use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};
 use nearcall_os::signal::{Signal, send_by_pidfd};
 use nearcall_os::socket::{UnixAddress, unix_listen};
 
+use nearcall_testkit::directory::Directory;
+
 use crate::async_client::poll_once;
 use crate::figures::{count, percentile};
 use crate::restarts::EXIT;
@@ -266,20 +268,19 @@ fn a_process_with_the_number_of_the_server_is_not_taken_for_it() {
 
 #[timed]
 fn a_server_that_drains_has_closed_or_was_replaced() {
-    let directory = std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..)));
-    fs::create_dir(&directory).unwrap();
-    let at = |name: &str| format!("unix:{}", directory.join(name).display());
+    let directory = Directory::new();
+    let at = |name: &str| directory.address(name);
     let start = |name: &str| {
         let echo = Threaded::new(|_, request| Ok(request.clone()));
         Server::builder().register(echo).listen(&at(name)).start().unwrap()
     };
     let (first, second) = (start("first"), start("second"));
-    let link = directory.join("link");
-    symlink(directory.join("first"), &link).unwrap();
+    let link = directory.0.join("link");
+    symlink(directory.0.join("first"), &link).unwrap();
     let moved = Counted::new(&at("link"), AttachOptions::new());
     let second_closes = Counted::new(&at("second"), AttachOptions::new());
     fs::remove_file(&link).unwrap();
-    symlink(directory.join("second"), &link).unwrap();
+    symlink(directory.0.join("second"), &link).unwrap();
     let since = clock::now();
     assert!(first.drain(PATIENCE));
     let (notice, _) = moved.expect(since);
@@ -292,7 +293,6 @@ fn a_server_that_drains_has_closed_or_was_replaced() {
     let expected = (Cause::Closed, NoticeSource::ControlLine);
     assert_eq!((closed.cause, closed.source), expected, "{closed}");
     moved.expect_no_other(&notice);
-    fs::remove_dir_all(&directory).unwrap();
 }
 
 #[timed]

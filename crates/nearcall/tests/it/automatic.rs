@@ -23,9 +23,9 @@ fn entry() {
             is_taken_back(&Client::in_loop(&event_loop), blocking);
         }
         "taken back by futures" => is_taken_back(&Client::new(), awaiting),
-        "not for futures" => has_no_descriptor(),
-        "not allowed" => is_not_allowed(),
-        "nothing stored" => has_nothing_stored(),
+        "not for futures" => in_time(has_no_descriptor),
+        "not allowed" => in_time(is_not_allowed),
+        "nothing stored" => in_time(has_nothing_stored),
         other => panic!("there is no case `{other}`"),
     }
 }
@@ -172,46 +172,38 @@ fn is_taken_back(client: &Client, caller: fn(&Client, &str) -> Say) {
 }
 
 fn has_no_descriptor() {
-    in_time(|| {
-        let served = serve(100, &Arc::default());
-        let client = Client::new();
-        let say = awaiting(&client, &served.via("?via=auto#s"));
-        call_until(&client, &say, |info| {
-            let why = info.automatic.as_deref().unwrap_or_default();
-            why.contains("cannot wait for it")
-        });
-        let info = client.connections().remove(0);
-        assert_eq!((info.mechanism, info.switches.len()), (Mechanism::Shm, 0));
+    let served = serve(100, &Arc::default());
+    let client = Client::new();
+    let say = awaiting(&client, &served.via("?via=auto#s"));
+    call_until(&client, &say, |info| {
+        let why = info.automatic.as_deref().unwrap_or_default();
+        why.contains("cannot wait for it")
     });
+    let info = client.connections().remove(0);
+    assert_eq!((info.mechanism, info.switches.len()), (Mechanism::Shm, 0));
 }
 
 fn is_not_allowed() {
-    in_time(|| {
-        let served = serve(0, &Arc::default());
-        let client = Client::new();
-        call_until(&client, &blocking(&client, &served.via("?via=auto#s")), |info| {
-            let why = info.automatic.as_deref().unwrap_or_default();
-            why.contains("cannot move")
-        });
-        assert_eq!(client.connections()[0].mechanism, Mechanism::Shm);
+    let served = serve(0, &Arc::default());
+    let client = Client::new();
+    call_until(&client, &blocking(&client, &served.via("?via=auto#s")), |info| {
+        let why = info.automatic.as_deref().unwrap_or_default();
+        why.contains("cannot move")
     });
+    assert_eq!(client.connections()[0].mechanism, Mechanism::Shm);
 }
 
 fn has_nothing_stored() {
-    in_time(|| {
-        let served = serve(100, &Arc::default());
-        let client = Client::new();
-        let end = clock::now() + Duration::from_secs(1);
-        call_until(&client, &blocking(&client, &served.via("?via=auto#s")), |_| {
-            clock::now() >= end
-        });
-        let info = client.connections().remove(0);
-        assert!(info.switches.is_empty());
-        let why = info.automatic.unwrap();
-        assert!(why.contains("nearcall advise --profile"), "{why}");
-        // One that is not automatic has nothing to explain.
-        let plain = Client::new();
-        EchoCaller::new(&plain, &served.address).unwrap().nothing(&()).unwrap();
-        assert_eq!(plain.connections()[0].automatic, None);
-    });
+    let served = serve(100, &Arc::default());
+    let client = Client::new();
+    let end = clock::now() + Duration::from_secs(1);
+    call_until(&client, &blocking(&client, &served.via("?via=auto#s")), |_| clock::now() >= end);
+    let info = client.connections().remove(0);
+    assert!(info.switches.is_empty());
+    let why = info.automatic.unwrap();
+    assert!(why.contains("nearcall advise --profile"), "{why}");
+    // One that is not automatic has nothing to explain.
+    let plain = Client::new();
+    EchoCaller::new(&plain, &served.address).unwrap().nothing(&()).unwrap();
+    assert_eq!(plain.connections()[0].automatic, None);
 }

@@ -73,6 +73,13 @@ fn pause_at_random() {
     clock::pause(Duration::from_micros(fastrand::u64(..600)));
 }
 
+/// Serves until a hunter has found the server.
+#[track_caller]
+fn serve_until_found(address: &str, hunter: JoinHandle<Result<(), Status>>) {
+    let _served = Served::at(address);
+    hunter.join().unwrap().unwrap_or_else(|status| panic!("{address}: {status}"));
+}
+
 #[test]
 fn a_server_that_listens_while_a_client_begins_to_wait_is_not_missed() {
     let directory = Directory::new();
@@ -81,9 +88,7 @@ fn a_server_that_listens_while_a_client_begins_to_wait_is_not_missed() {
             let address = directory.address(&format!("{form:?}-{round}"));
             let hunter = form.hunter(&address);
             pause_at_random();
-            let served = Served::at(&address);
-            hunter.join().unwrap().unwrap_or_else(|status| panic!("{form:?}: {status}"));
-            drop(served);
+            serve_until_found(&address, hunter);
         }
     }
     assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 0, "something was left");
@@ -102,9 +107,7 @@ fn a_server_that_takes_over_a_stale_socket_is_found() {
             }
             let hunter = form.hunter(&directory.address(&name));
             pause_at_random();
-            let served = Served::at(&directory.address(&name));
-            hunter.join().unwrap().unwrap();
-            drop(served);
+            serve_until_found(&directory.address(&name), hunter);
         }
     }
 }
@@ -119,9 +122,7 @@ fn directories_on_the_way_to_a_socket_may_come_later() {
         fs::create_dir(directory.0.join("a")).unwrap();
         pause_at_random();
         fs::create_dir(directory.0.join("a/b")).unwrap();
-        let served = Served::at(&address);
-        hunter.join().unwrap().unwrap();
-        drop(served);
+        serve_until_found(&address, hunter);
     }
 }
 
@@ -139,9 +140,7 @@ fn a_directory_that_is_replaced_is_watched_again() {
         pause_at_random();
         fs::remove_dir(&run).unwrap();
         fs::create_dir(&run).unwrap();
-        let served = Served::at(&address);
-        hunter.join().unwrap().unwrap();
-        drop(served);
+        serve_until_found(&address, hunter);
     }
 }
 
@@ -166,9 +165,7 @@ fn a_server_is_found_through_a_link() {
                 link();
                 pause_at_random();
             }
-            let served = Served::at(&elsewhere.address(&name));
-            hunter.join().unwrap().unwrap();
-            drop(served);
+            serve_until_found(&elsewhere.address(&name), hunter);
         }
     }
 }
@@ -195,9 +192,7 @@ fn a_listener_that_reports_nothing_is_found_as_well() {
             socket::start_listening(&listener, 1).unwrap();
         }
         drop(listener);
-        let served = Served::at(&directory.address("socket"));
-        hunter.join().unwrap().unwrap();
-        drop(served);
+        serve_until_found(&directory.address("socket"), hunter);
     }
 }
 
