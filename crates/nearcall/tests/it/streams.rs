@@ -10,12 +10,15 @@ mod own_thread;
 pub(crate) mod served;
 mod slow;
 mod tasks;
+mod ways;
 
 use self::served::{Item, Kind, Plan, Served, Service, StreamsCaller, item, register};
+pub(crate) use self::ways::Caller;
+use self::ways::in_each_way;
 use crate::stage::prelude::*;
 
 /// All four shapes with items of these lengths, checked item by item.
-fn exchange(streams: &StreamsCaller, options: &CallOptions, items: u64, bytes: u32) {
+fn exchange(streams: &Caller, options: &CallOptions, items: u64, bytes: u32) {
     let plan = Plan { items, bytes, code: 0 };
     let mut next = 0;
     for reply in streams.with(options.clone()).count(&plan).unwrap() {
@@ -40,7 +43,7 @@ fn exchange(streams: &StreamsCaller, options: &CallOptions, items: u64, bytes: u
     assert_eq!(streams.with(options.clone()).say(&item(7, bytes)).unwrap(), item(7, bytes));
 }
 
-pub(crate) fn exchange_all(streams: &StreamsCaller) {
+pub(crate) fn exchange_all(streams: &Caller) {
     let options = CallOptions::new().deadline(Duration::from_secs(30));
     for (items, bytes) in [(0, 0), (1, 0), (300, 8), (20, 20_000), (5, 1 << 20)] {
         exchange(streams, &options, items, bytes);
@@ -56,21 +59,15 @@ fn every_mechanism_carries_streams() {
             let _alone = alone(&parameters);
             for client in [Client::new(), Client::in_loop(&event_loop)] {
                 let served = Served::start(Kind::Loop);
-                exchange_all(&served.caller(&client, &parameters));
+                exchange_all(&Caller::Blocking(served.caller(&client, &parameters)));
             }
         }
     }
 }
 
 #[timed]
-fn every_kind_of_service_streams() {
-    let event_loop = EventLoop::new().unwrap();
-    for kind in Kind::ALL {
-        for client in [Client::new(), Client::in_loop(&event_loop)] {
-            let served = Served::start(kind);
-            exchange_all(&served.caller(&client, ""));
-        }
-    }
+fn every_kind_of_service_streams_in_every_way() {
+    in_each_way(|_, _, caller| exchange_all(caller));
 }
 
 /// Many streams of one connection at once, with everything from a seed.

@@ -2,12 +2,10 @@
 //!
 //! **Invariants:** the other process dies with the thread that started it (`two_processes.rs`).
 
-use futures_util::StreamExt;
-use nearcall::stream::AsyncReplyStream;
-
 use super::served::{
-    Item, Kind, Plan, Served, Service, StreamsAsyncCaller, StreamsCaller, item, register,
+    Kind, Plan, Served, Service, StreamsAsyncCaller, StreamsCaller, item, register,
 };
+use super::ways::{Caller, Way};
 use crate::observed::PATIENCE;
 use crate::stage::prelude::*;
 use crate::two_processes::start;
@@ -27,9 +25,11 @@ pub(crate) fn serve(address: &str) {
 pub(crate) fn call(part: &str, address: &str) {
     let client = Client::new();
     client.hunt(address, PATIENCE).unwrap();
-    let streams = StreamsCaller::new(&client, address).unwrap();
+    let streams = match part {
+        "streams-tasks" => Caller::Task(StreamsAsyncCaller::new(&client, address).unwrap()),
+        _ => Caller::Blocking(StreamsCaller::new(&client, address).unwrap()),
+    };
     match part {
-        "streams-tasks" => block_on(exchange_in_tasks(&client, address)),
         "streams-unread" => {
             let _replies = streams.count(&ENDLESS).unwrap();
             for number in 0.. {
@@ -46,77 +46,39 @@ pub(crate) fn call(part: &str, address: &str) {
     }
 }
 
-async fn exchange_in_tasks(client: &Client, address: &str) {
-    let streams = StreamsAsyncCaller::new(client, address).unwrap();
-    let (mut requests, mut replies) = streams.exchange().await.unwrap();
-    for number in 0.. {
-        requests.send(&item(number, 1000)).await.unwrap();
-        assert!(replies.next().await.unwrap().is_ok());
-    }
-}
-
 #[timed]
 fn a_killed_server_ends_each_stream_once() {
     let event_loop = EventLoop::new().unwrap();
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         let _alone = alone(mechanism.name());
-        for client in [Client::new(), Client::in_loop(&event_loop)] {
+        let is_awaitable = mechanism.capabilities().pollable && mechanism != Mechanism::ShmSignal;
+        for way in Way::ALL.into_iter().filter(|way| *way != Way::Task || is_awaitable) {
+            let what = format!("{mechanism}, {way:?}");
             let address = unique_address();
             let mut server = start("streams", &address);
             Client::new().hunt(&address, PATIENCE).unwrap();
             let at = format!("{address}?via={mechanism}");
-            let streams = StreamsCaller::new(&client, &at).unwrap();
+            let streams = way.caller(&event_loop, &at);
             let mut replies = streams.count(&ENDLESS).unwrap();
             let (mut requests, mut echoes) = streams.exchange().unwrap();
             requests.send(&item(1, 10)).unwrap();
-            assert_eq!(echoes.recv().unwrap(), Some(item(1, 10)), "{mechanism}");
+            assert_eq!(echoes.recv().unwrap(), Some(item(1, 10)), "{what}");
             let mut upload = streams.sum().unwrap();
             upload.send(&item(1, 10)).unwrap();
             for number in 0..100 {
-                assert_eq!(replies.recv().unwrap().unwrap().number, number, "{mechanism}");
+                assert_eq!(replies.recv().unwrap().unwrap().number, number, "{what}");
             }
             server.kill().unwrap();
             let errors: Vec<_> = replies.by_ref().filter_map(Result::err).collect();
-            assert_eq!(errors.len(), 1, "{mechanism}");
-            assert_eq!(errors[0].code(), Code::Unavailable, "{mechanism}");
-            assert_eq!(replies.recv().unwrap(), None, "{mechanism}");
-            assert_eq!(echoes.recv().unwrap_err().code(), Code::Unavailable, "{mechanism}");
-            assert_eq!(echoes.recv().unwrap(), None, "{mechanism}");
+            assert_eq!(errors.len(), 1, "{what}");
+            assert_eq!(errors[0].code(), Code::Unavailable, "{what}");
+            assert_eq!(replies.recv().unwrap(), None, "{what}");
+            assert_eq!(echoes.recv().unwrap_err().code(), Code::Unavailable, "{what}");
+            assert_eq!(echoes.recv().unwrap(), None, "{what}");
             let status = requests.send(&item(2, 10)).unwrap_err();
-            assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
-            assert_eq!(upload.finish().unwrap_err().code(), Code::Unavailable, "{mechanism}");
+            assert_eq!(status.code(), Code::Unavailable, "{what}");
+            assert_eq!(upload.finish().unwrap_err().code(), Code::Unavailable, "{what}");
         }
-    }
-}
-
-#[timed]
-fn a_killed_server_ends_the_streams_of_tasks_once() {
-    let can = |it: &Mechanism| it.capabilities().pollable && *it != Mechanism::ShmSignal;
-    for mechanism in Mechanism::all().filter(|it| it.supported().is_ok()).filter(can) {
-        let _alone = alone(mechanism.name());
-        let address = unique_address();
-        let mut server = start("streams", &address);
-        let client = Client::new();
-        client.hunt(&address, PATIENCE).unwrap();
-        let at = format!("{address}?via={mechanism}");
-        let streams = StreamsAsyncCaller::new(&client, &at).unwrap();
-        block_on(async {
-            let mut replies = streams.count(&ENDLESS).await.unwrap();
-            let (mut requests, echoes) = streams.exchange().await.unwrap();
-            requests.send(&item(1, 10)).await.unwrap();
-            let mut upload = streams.sum().await.unwrap();
-            upload.send(&item(1, 10)).await.unwrap();
-            for _ in 0..100 {
-                assert!(replies.next().await.unwrap().is_ok(), "{mechanism}");
-            }
-            server.kill().unwrap();
-            assert_eq!(errors(replies).await, [Code::Unavailable], "{mechanism}");
-            assert_eq!(errors(echoes).await, [Code::Unavailable], "{mechanism}");
-            let status = requests.send(&item(2, 10)).await.unwrap_err();
-            assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
-            let status = upload.finish().await.unwrap_err();
-            assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
-        });
     }
 }
 
@@ -149,12 +111,6 @@ fn kill_client(part: &str, kind: Kind, way: &str, sent_min: u64) {
     let plan = Plan { items: 100, bytes: 100, code: 0 };
     assert_eq!(streams.count(&plan).unwrap().map(Result::unwrap).count(), 100, "{what}");
     assert_eq!(served.counts.failures.load(Ordering::Relaxed), 1, "{what}");
-}
-
-/// Reads a stream to its end, and returns the codes of its errors.
-async fn errors(replies: AsyncReplyStream<Item>) -> Vec<Code> {
-    let results = replies.collect::<Vec<_>>().await;
-    results.into_iter().filter_map(Result::err).map(|status| status.code()).collect()
 }
 
 /// A server that is killed while its sender waits for credit.

@@ -4,7 +4,8 @@
 
 use nearcall::client::ReplyMetadata;
 
-use super::served::{Kind, Plan, Served, StreamsAsyncCaller, StreamsCaller, item, own_addresses};
+use super::served::{Kind, Plan, Served, item, own_addresses};
+use super::ways::{Caller, Way};
 use crate::stage::prelude::*;
 
 #[track_caller]
@@ -24,7 +25,7 @@ fn check_error(status: &Status) {
     assert_eq!((status.code(), status.metadata().get("served-by")), (Code::Aborted, Some("count")));
 }
 
-fn call(streams: &StreamsCaller) {
+fn call(streams: &Caller) {
     for plan in PLANS {
         let mut replies = streams.count(&plan).unwrap();
         let mut items = 0;
@@ -61,55 +62,15 @@ fn metadata_travel_with_the_ends_of_streams() {
     let event_loop = EventLoop::new().unwrap();
     for kind in Kind::ALL {
         let served = Served::start(kind);
-        for client in [Client::new(), Client::in_loop(&event_loop)] {
-            for via in ["", "?via=pipe"] {
-                call(&served.caller(&client, via));
-            }
+        for via in ["", "?via=pipe"] {
+            let at = format!("{}{via}", served.address);
+            Way::ALL.iter().for_each(|way| call(&way.caller(&event_loop, &at)));
         }
     }
     for kind in Kind::BESIDE_THE_LOOP {
         for address in own_addresses() {
             let served = Served::own(kind, &address);
-            call(&served.caller(&served.own_client(), ""));
+            call(&Caller::Blocking(served.caller(&served.own_client(), "")));
         }
-    }
-}
-
-async fn call_as_task(streams: &StreamsAsyncCaller) {
-    for plan in PLANS {
-        let mut replies = streams.count(&plan).await.unwrap();
-        let mut items = 0;
-        let end = loop {
-            assert!(replies.metadata().is_empty(), "the end was not read");
-            match replies.next().await {
-                Some(Ok(_)) => items += 1,
-                Some(Err(status)) => break Err(status),
-                None => break Ok(()),
-            }
-        };
-        assert_eq!((items, end.is_ok()), (plan.items, plan.code == 0));
-        if let Err(status) = end {
-            check_error(&status);
-        }
-        check(&replies.metadata(), "count");
-    }
-    let mut requests = streams.sum().await.unwrap();
-    requests.send(&item(5, 10)).await.unwrap();
-    let (sum, metadata) = requests.finish_with_metadata().await;
-    assert_eq!(sum.unwrap().number, 5);
-    check(&metadata, "sum");
-    let (requests, mut replies) = streams.exchange().await.unwrap();
-    let (finished, metadata) = requests.finish_with_metadata().await;
-    assert!(finished.is_ok() && metadata.is_empty());
-    assert!(replies.next().await.is_none());
-    check(&replies.metadata(), "exchange");
-}
-
-#[timed]
-fn metadata_travel_with_the_ends_of_streams_to_tasks() {
-    for kind in Kind::ALL {
-        let served = Served::start(kind);
-        let streams = StreamsAsyncCaller::new(&Client::new(), &served.address).unwrap();
-        block_on(call_as_task(&streams));
     }
 }

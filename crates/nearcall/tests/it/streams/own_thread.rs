@@ -2,8 +2,8 @@
 
 use nearcall::client::WaitPolicy;
 
-use super::exchange;
 use super::served::{Kind, Plan, Served, StreamsCaller, item, own_addresses};
+use super::{Caller, exchange};
 use crate::stage::prelude::*;
 
 /// A loop with a service and a caller of it: with and without a socket, and over its socket.
@@ -35,7 +35,7 @@ fn streams_to_tasks_and_pools_of_the_own_loop_work() {
         with_loop(kind, |streams| {
             let options = CallOptions::new().deadline(Duration::from_secs(30));
             for (items, bytes) in [(0, 0), (300, 8), (200, 20_000), (5, 1 << 20)] {
-                exchange(streams, &options, items, bytes);
+                exchange(&Caller::Blocking(streams.clone()), &options, items, bytes);
             }
         });
     }
@@ -51,7 +51,7 @@ fn every_mechanism_carries_streams_within_a_loop() {
         for address in own_addresses() {
             let served = Served::own(Kind::Async, &address);
             let parameters = format!("?via={mechanism}{wait}");
-            let streams = served.caller(&served.own_client(), &parameters);
+            let streams = Caller::Blocking(served.caller(&served.own_client(), &parameters));
             if !is_pollable && !can_spin {
                 // The loop would have to sleep in both ends at once.
                 let refused = streams.count(&Plan::default()).unwrap_err();

@@ -1,29 +1,24 @@
 //! Readers that stop reading: their senders stop, and no other call does.
 
 use super::served::{Kind, Plan, Served, item, own_addresses};
+use super::ways::{Caller, in_each_way};
 use crate::stage::prelude::*;
 
 const ITEM_BYTES: u32 = 10_000;
 
 #[timed]
 fn r11_a_reader_that_stops_stops_its_sender_only() {
-    let event_loop = EventLoop::new().unwrap();
-    for kind in Kind::ALL {
-        for client in [Client::new(), Client::in_loop(&event_loop)] {
-            let served = Served::start(kind);
-            stop_reading(kind, &served, &client);
-        }
-    }
+    in_each_way(stop_reading);
     for kind in Kind::BESIDE_THE_LOOP {
         for address in own_addresses() {
             let served = Served::own(kind, &address);
-            stop_reading(kind, &served, &served.own_client());
+            let caller = Caller::Blocking(served.caller(&served.own_client(), ""));
+            stop_reading(&format!("{kind:?}, {address}"), &served, &caller);
         }
     }
 }
 
-fn stop_reading(kind: Kind, served: &Served, client: &Client) {
-    let streams = served.caller(client, "");
+fn stop_reading(what: &str, served: &Served, streams: &Caller) {
     let plan = Plan { items: 1000, bytes: ITEM_BYTES, code: 0 };
     let mut replies = streams.count(&plan).unwrap();
     assert_eq!(replies.recv().unwrap().unwrap().number, 0);
@@ -34,9 +29,9 @@ fn stop_reading(kind: Kind, served: &Served, client: &Client) {
         assert_eq!(streams.say(&item(1, 10)).unwrap(), item(1, 10));
     }
     let sent = served.settled();
-    assert!(sent <= most, "{kind:?}: {sent} items of {ITEM_BYTES} bytes are under way");
+    assert!(sent <= most, "{what}: {sent} items of {ITEM_BYTES} bytes are under way");
     let rest = replies.map(Result::unwrap).count();
-    assert_eq!(rest, 999, "{kind:?}");
+    assert_eq!(rest, 999, "{what}");
 }
 
 #[timed]

@@ -43,19 +43,6 @@ async fn exchange(streams: &StreamsAsyncCaller, items: u64, bytes: u32) {
 }
 
 #[timed]
-fn every_kind_of_service_streams_to_tasks() {
-    for kind in Kind::ALL {
-        let served = Served::start(kind);
-        let streams = caller(&served);
-        block_on(async {
-            for (items, bytes) in [(0, 0), (1, 0), (300, 8), (20, 20_000), (5, 1 << 20)] {
-                exchange(&streams, items, bytes).await;
-            }
-        });
-    }
-}
-
-#[timed]
 fn many_streams_of_one_connection_go_on_beside_each_other() {
     let served = Served::start(Kind::Async);
     let streams = caller(&served);
@@ -117,25 +104,6 @@ fn whole_streams_are_sent() {
             expect_code(upload.send_all(endless).await, Code::DeadlineExceeded);
         }
     });
-}
-
-#[timed]
-fn a_task_that_does_not_read_stops_its_sender_only() {
-    for kind in Kind::ALL {
-        let served = Served::start(kind);
-        let streams = caller(&served);
-        block_on(async {
-            let plan = Plan { items: 1000, bytes: 10_000, code: 0 };
-            let mut replies = streams.count(&plan).await.unwrap();
-            assert_eq!(replies.next().await.unwrap().unwrap().number, 0);
-            for _ in 0..100 {
-                assert_eq!(streams.say(&item(1, 10)).await.unwrap(), item(1, 10));
-            }
-            let sent = served.settled();
-            assert!(sent < 520, "{kind:?}: {sent} items are under way");
-            assert_eq!(replies.collect::<Vec<_>>().await.len(), 999, "{kind:?}");
-        });
-    }
 }
 
 #[timed]

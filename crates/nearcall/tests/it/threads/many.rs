@@ -182,7 +182,7 @@ fn streams_work_over_the_shared_connection() {
     let caller = |client: &Client| StreamsCaller::new(client, &served.address).unwrap();
     while_sharing(
         |client| drop(caller(client).say(&item(1, 1)).unwrap()),
-        |client| streams::exchange_all(&caller(client)),
+        |client| streams::exchange_all(&streams::Caller::Blocking(caller(client))),
     );
 }
 
