@@ -83,7 +83,7 @@ fn calls_wait_for_a_place_in_their_order() {
     assert_eq!(*served.books.said.lock().unwrap(), [2, 3, 5, 6, 7, 8, 9]);
 }
 
-#[test]
+#[timed]
 fn messages_without_an_answer_wait_for_room() {
     const NOTES: u64 = 200;
     for via in ["", "?via=unix-stream", "?via=unix-seqpacket", "?via=pipe", "?via=shm-eventfd"] {
@@ -109,7 +109,7 @@ fn messages_without_an_answer_wait_for_room() {
 }
 
 /// One has a place among the calls and waits for room, the other one the other way around.
-#[test]
+#[timed]
 fn calls_that_wait_for_a_place_and_for_room_do_not_wait_for_each_other() {
     let limits = Limits { calls_max: 1, ..Limits::default() };
     for via in ["", "?via=unix-stream"] {
@@ -160,7 +160,7 @@ fn block(served: &Served) -> JoinHandle<()> {
 }
 
 /// Whatever has told its task that it was sent is not lost with the client.
-#[test]
+#[timed]
 fn a_message_longer_than_the_room_is_awaited_until_it_is_in_the_channel() {
     for via in ["", "?via=unix-stream", "?via=pipe", "?via=shm-eventfd"] {
         let served = Served::start();
@@ -192,7 +192,7 @@ fn a_message_longer_than_the_room_is_awaited_until_it_is_in_the_channel() {
 }
 
 /// A part of it is in the channel, and the rest follows.
-#[test]
+#[timed]
 fn a_message_that_is_in_the_channel_in_part_has_a_deadline() {
     let served = Served::start();
     let echo = served.echo("");
@@ -208,7 +208,7 @@ fn a_message_that_is_in_the_channel_in_part_has_a_deadline() {
     assert_eq!(Books::get(&served.books.notes), 1);
 }
 
-#[test]
+#[timed]
 fn a_message_that_finds_no_room_in_time_was_not_sent() {
     for via in ["", "?via=unix-stream", "?via=pipe"] {
         let served = Served::start();
