@@ -202,8 +202,8 @@ fn simulate(seconds: Option<u32>, seed: Option<u64>, facts: &Facts) -> Command {
     command
 }
 
-/// What needs the kernel marks itself with `cfg_attr(miri, ignore = "...")`, a whole module of tests
-/// with `not(miri)`.
+/// What needs the kernel marks itself with `cfg_attr(miri, ignore = "...")`, a whole module of
+/// tests with `not(miri)`.
 fn miri() -> Command {
     // Miri panics in its model of weak memory when a word is written with and without atomics in
     // turn, as the places of a ring are. That model is loom's business here.

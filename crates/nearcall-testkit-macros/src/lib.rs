@@ -1,7 +1,7 @@
 //! The attribute `#[timed]` of tests that have to end in time.
 //!
-//! **Invariants:** a test with it is one that the harness knows, with the name, the other attributes
-//! and the places in the source that it has without.
+//! **Invariants:** a test with it is one that the harness knows, with the name, the other
+//! attributes and the places in the source that it has without.
 //! **Not here:** how long a test may take, and what runs it (`in_time` at the root of a test
 //! program).
 #![forbid(unsafe_code)]

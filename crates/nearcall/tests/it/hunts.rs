@@ -17,8 +17,8 @@ use crate::async_client::poll_once;
 use crate::observed::PATIENCE;
 use crate::stage::prelude::*;
 
-/// A way to wait.
-#[derive(Debug, Clone, Copy)]
+/// A way to call and to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Blocking,
     InLoop,

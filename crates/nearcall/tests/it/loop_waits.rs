@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 
-use nearcall::client::WaitPolicy;
+use nearcall::client::{PendingCall, WaitPolicy};
 use nearcall::event_loop::Event;
 use nearcall::event_loop::EventLoop;
 use nearcall::service::Responder;
@@ -536,7 +536,7 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
 struct Holds;
 
 thread_local! {
-    static HELD: RefCell<Vec<nearcall::client::PendingCall<Words>>> = const { RefCell::new(Vec::new()) };
+    static HELD: RefCell<Vec<PendingCall<Words>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Wake for Holds {

@@ -4,17 +4,17 @@
 //! **Not here:** frames that break the rules (`nearcall-wire`), streams of async callers.
 
 mod ends;
+mod forms;
 pub(crate) mod killed;
 mod metadata;
 mod own_thread;
 pub(crate) mod served;
 mod slow;
 mod tasks;
-mod ways;
 
+pub(crate) use self::forms::Caller;
+use self::forms::in_each_form;
 use self::served::{Item, Kind, Plan, Served, Service, StreamsCaller, item, register};
-pub(crate) use self::ways::Caller;
-use self::ways::in_each_way;
 use crate::stage::prelude::*;
 
 /// All four shapes with items of these lengths, checked item by item.
@@ -67,7 +67,7 @@ fn every_mechanism_carries_streams() {
 
 #[timed]
 fn every_kind_of_service_streams_in_every_way() {
-    in_each_way(|_, _, caller| exchange_all(caller));
+    in_each_form(|_, _, caller| exchange_all(caller));
 }
 
 /// Many streams of one connection at once, with everything from a seed.

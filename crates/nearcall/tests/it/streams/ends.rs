@@ -1,7 +1,7 @@
 //! The ends of streams: in the middle, by either side, by time and by death.
 
+use super::forms::{Caller, in_each_form};
 use super::served::{Kind, PANIC, Plan, Served, item, own_addresses};
-use super::ways::{Caller, in_each_way};
 use crate::stage::prelude::*;
 
 /// In each way, and with a client in the loop of the server.
@@ -11,7 +11,7 @@ fn everywhere(case: impl Fn(&str, &Served, &Caller) + Send + 'static) {
             case(what, served, caller);
             assert_eq!(caller.say(&item(3, 3)).unwrap(), item(3, 3), "{what}");
         };
-        in_each_way(case);
+        in_each_form(case);
         for kind in Kind::BESIDE_THE_LOOP {
             for address in own_addresses() {
                 let served = Served::own(kind, &address);
@@ -118,7 +118,7 @@ fn a_deadline_ends_the_whole_stream() {
 /// A service that sends without pause does not hold its caller beyond the deadline.
 #[timed]
 fn what_has_come_is_not_read_after_the_deadline() {
-    in_each_way(|what, served, streams| {
+    in_each_form(|what, served, streams| {
         // A task gets what its connection has read in time.
         if matches!(streams, Caller::Task(_)) {
             return;

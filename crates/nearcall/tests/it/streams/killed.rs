@@ -2,10 +2,11 @@
 //!
 //! **Invariants:** the other process dies with the thread that started it (`two_processes.rs`).
 
+use super::forms::{Caller, caller};
 use super::served::{
     Kind, Plan, Served, Service, StreamsAsyncCaller, StreamsCaller, item, register,
 };
-use super::ways::{Caller, Way};
+use crate::hunts::Form;
 use crate::observed::PATIENCE;
 use crate::stage::prelude::*;
 use crate::two_processes::start;
@@ -52,13 +53,13 @@ fn a_killed_server_ends_each_stream_once() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         let _alone = alone(mechanism.name());
         let is_awaitable = mechanism.capabilities().pollable && mechanism != Mechanism::ShmSignal;
-        for way in Way::ALL.into_iter().filter(|way| *way != Way::Task || is_awaitable) {
-            let what = format!("{mechanism}, {way:?}");
+        for form in Form::ALL.into_iter().filter(|form| *form != Form::Async || is_awaitable) {
+            let what = format!("{mechanism}, {form:?}");
             let address = unique_address();
             let mut server = start("streams", &address);
             Client::new().hunt(&address, PATIENCE).unwrap();
             let at = format!("{address}?via={mechanism}");
-            let streams = way.caller(&event_loop, &at);
+            let streams = caller(form, &event_loop, &at);
             let mut replies = streams.count(&ENDLESS).unwrap();
             let (mut requests, mut echoes) = streams.exchange().unwrap();
             requests.send(&item(1, 10)).unwrap();

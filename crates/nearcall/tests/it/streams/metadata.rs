@@ -4,8 +4,9 @@
 
 use nearcall::client::ReplyMetadata;
 
+use super::forms::{Caller, caller};
 use super::served::{Kind, Plan, Served, item, own_addresses};
-use super::ways::{Caller, Way};
+use crate::hunts::Form;
 use crate::stage::prelude::*;
 
 #[track_caller]
@@ -64,7 +65,9 @@ fn metadata_travel_with_the_ends_of_streams() {
         let served = Served::start(kind);
         for via in ["", "?via=pipe"] {
             let at = format!("{}{via}", served.address);
-            Way::ALL.iter().for_each(|way| call(&way.caller(&event_loop, &at)));
+            for form in Form::ALL {
+                call(&caller(form, &event_loop, &at));
+            }
         }
     }
     for kind in Kind::BESIDE_THE_LOOP {

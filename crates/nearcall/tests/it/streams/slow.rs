@@ -1,14 +1,14 @@
 //! Readers that stop reading: their senders stop, and no other call does.
 
+use super::forms::{Caller, in_each_form};
 use super::served::{Kind, Plan, Served, item, own_addresses};
-use super::ways::{Caller, in_each_way};
 use crate::stage::prelude::*;
 
 const ITEM_BYTES: u32 = 10_000;
 
 #[timed]
 fn r11_a_reader_that_stops_stops_its_sender_only() {
-    in_each_way(stop_reading);
+    in_each_form(stop_reading);
     for kind in Kind::BESIDE_THE_LOOP {
         for address in own_addresses() {
             let served = Served::own(kind, &address);

@@ -7,6 +7,7 @@ use nearcall::client::ReplyMetadata;
 use nearcall::stream::{AsyncReplyStream, AsyncRequestStream, ReplyStream, RequestStream};
 
 use super::served::{Item, Kind, Plan, Served, StreamsAsyncCaller, StreamsCaller};
+use crate::hunts::Form;
 use crate::stage::prelude::*;
 
 type Outcome<T> = Result<T, Status>;
@@ -124,36 +125,24 @@ impl Iterator for Replies {
     }
 }
 
-/// A way to call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    Blocking,
-    InLoop,
-    Task,
-}
-
-impl Way {
-    pub(crate) const ALL: [Self; 3] = [Self::Blocking, Self::InLoop, Self::Task];
-
-    /// A caller of a client of its own.
-    pub(crate) fn caller(self, event_loop: &EventLoop, at: &str) -> Caller {
-        let blocking = |client| Caller::Blocking(StreamsCaller::new(&client, at).unwrap());
-        match self {
-            Self::Blocking => blocking(Client::new()),
-            Self::InLoop => blocking(Client::in_loop(event_loop)),
-            Self::Task => Caller::Task(StreamsAsyncCaller::new(&Client::new(), at).unwrap()),
-        }
+/// A caller of a client of its own.
+pub(crate) fn caller(form: Form, event_loop: &EventLoop, at: &str) -> Caller {
+    let blocking = |client| Caller::Blocking(StreamsCaller::new(&client, at).unwrap());
+    match form {
+        Form::Blocking => blocking(Client::new()),
+        Form::InLoop => blocking(Client::in_loop(event_loop)),
+        Form::Async => Caller::Task(StreamsAsyncCaller::new(&Client::new(), at).unwrap()),
     }
 }
 
-/// Runs a case in each way with each kind of service, in another thread. It gets their names.
-pub(crate) fn in_each_way(case: impl Fn(&str, &Served, &Caller)) {
+/// Runs a case in each form with each kind of service, in another thread. It gets their names.
+pub(crate) fn in_each_form(case: impl Fn(&str, &Served, &Caller)) {
     let event_loop = EventLoop::new().unwrap();
     for kind in Kind::ALL {
-        for way in Way::ALL {
+        for form in Form::ALL {
             let served = Served::start(kind);
-            let caller = way.caller(&event_loop, &served.address);
-            case(&format!("{kind:?}, {way:?}"), &served, &caller);
+            let caller = caller(form, &event_loop, &served.address);
+            case(&format!("{kind:?}, {form:?}"), &served, &caller);
         }
     }
 }
