@@ -1,5 +1,6 @@
-//! Connections over `tcp://` that move to shared memory, or must not: other users, a crowd of those,
-//! other network namespaces, ends that are killed meanwhile, and clients without a descriptor.
+//! Connections over `tcp://` that move to shared memory, or must not: other users, a crowd of
+//! those, other network namespaces, ends that are killed meanwhile, and clients without a
+//! descriptor.
 //!
 //! **Not here:** what one process can show of it (`../it/upgrades.rs`).
 
