@@ -16,6 +16,14 @@ use crate::metadata::{BadMetadata, Entries, Metadata, ReplyMetadata};
 /// `UNAVAILABLE` (the peer is not there), `DEADLINE_EXCEEDED`, `CANCELLED`, `RESOURCE_EXHAUSTED`
 /// (too large or too many), `UNIMPLEMENTED` (no such object or method), `INTERNAL` (bad bytes) and
 /// `UNKNOWN` (the implementation panicked).
+///
+/// ```
+/// use nearcall::{Code, Status};
+///
+/// let status = Status::not_found("no such room").with_metadata("room", "attic");
+/// assert_eq!(status.code(), Code::NotFound);
+/// assert_eq!(status.to_string(), "NOT_FOUND: no such room");
+/// ```
 #[derive(Clone)]
 pub struct Status {
     code: Code,

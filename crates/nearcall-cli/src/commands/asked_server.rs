@@ -45,7 +45,7 @@ pub(super) fn client() -> Client {
 pub(super) fn process_of(client: &Client) -> Option<PeerIdentity> {
     client.connections().into_iter().find_map(|connection| match connection.peer {
         Peer::Process(identity) => Some(identity),
-        Peer::Local | Peer::Remote(_) => None,
+        _ => None,
     })
 }
 

@@ -226,7 +226,8 @@ impl RunningServer {
     ///
     /// A signal before this call has its default action: it ends the process, and leaves the socket
     /// files for the next server to take over. Make a [`TerminationSignals`] before
-    /// [`start`](crate::server::ServerBuilder::start) to have such a signal end the server well too.
+    /// [`start`](crate::server::ServerBuilder::start) to have such a signal end the server well
+    /// too.
     ///
     /// # Errors
     ///

@@ -20,10 +20,8 @@ use nearcall::service::{
     Responder, TaskRunner, WhenFull,
 };
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
-use nearcall::{
-    CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Mechanism, Server, Status,
-};
-use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
+use nearcall::{CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Server, Status};
+use nearcall_channel::{Address, Endpoint, Mechanism, Options, ReceiveError, connect};
 use nearcall_os::clock;
 use nearcall_wire::{CallId, Frame, HEADER_BYTES, Kind as FrameKind, Payload, Shape};
 

@@ -12,9 +12,8 @@ use std::sync::mpsc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::Duration;
 
-use nearcall::client::WaitPolicy;
-use nearcall::event_loop::Event;
-use nearcall::event_loop::EventLoop;
+use nearcall::client::{PendingCall, WaitPolicy};
+use nearcall::event_loop::{Event, EventLoop};
 use nearcall::service::Responder;
 use nearcall::{CallOptions, Client, Code, Context, Deadline, Limits, Mechanism, Server, Status};
 use nearcall_channel::{Address, Endpoint, Options, SendError, connect};
@@ -591,7 +590,7 @@ fn what_was_sent_before_the_end_is_served_also_behind_a_service_that_sees_the_en
 struct Holds;
 
 thread_local! {
-    static HELD: RefCell<Vec<nearcall::client::PendingCall<Words>>> = const { RefCell::new(Vec::new()) };
+    static HELD: RefCell<Vec<PendingCall<Words>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Wake for Holds {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use nearcall::server::{ListenOptions, MechanismSet};
+use nearcall::mechanism::MechanismSet;
+use nearcall::server::ListenOptions;
 use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, Limits, Mechanism, Server, Status};
 use nearcall_os::clock;
 
