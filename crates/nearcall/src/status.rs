@@ -20,9 +20,10 @@ use crate::metadata::{BadMetadata, Entries, Metadata, ReplyMetadata};
 /// ```
 /// use nearcall::{Code, Status};
 ///
-/// let status = Status::not_found("no such room").with_metadata("room", "attic");
+/// let status = Status::not_found("no such room").with_metadata("room", "attic")?;
 /// assert_eq!(status.code(), Code::NotFound);
 /// assert_eq!(status.to_string(), "NOT_FOUND: no such room");
+/// # Ok::<(), nearcall::client::BadMetadata>(())
 /// ```
 #[derive(Clone)]
 pub struct Status {

@@ -17,7 +17,7 @@ use crate::error::debug_as_display;
 ///
 /// let offered = MechanismSet::from(Mechanism::Shm).with(Mechanism::UnixStream);
 /// assert!(!offered.contains(Mechanism::Tcp));
-/// assert_eq!("shm+unix-stream".parse(), Ok(offered));
+/// assert_eq!("shm,unix-stream".parse(), Ok(offered));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MechanismSet {
