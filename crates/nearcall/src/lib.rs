@@ -181,7 +181,7 @@ pub mod client {
         AttachOptions, Attachment, Cause, ClientBuilder, Notice, NoticeSource,
     };
     pub use crate::find::{Found, FoundObject, find, find_within};
-    pub use crate::metadata::{BadMetadata, ReplyMetadata};
+    pub use crate::metadata::{BadMetadata, Metadata, ReplyMetadata};
     pub use crate::reconnect::ReconnectPolicy;
     pub use crate::trust::Trust;
     pub use nearcall_channel::{HandshakeError, Loan, OpenError, Refusal, WaitPolicy};
@@ -228,7 +228,7 @@ pub mod server {
 pub mod service {
     pub use crate::interface::{Idempotency, Interface, Method, MethodKind};
     pub use crate::library::{LISTEN_VARIABLE, MakeService, ServiceSetup, run_service};
-    pub use crate::metadata::Metadata;
+    pub use crate::metadata::{BadMetadata, Metadata};
     pub use crate::services::async_service::{
         AsyncDispatcher, AsyncIncoming, AsyncMethod, AsyncSkeleton,
     };

@@ -23,7 +23,7 @@ use crate::metadata::{BadMetadata, Entries, Metadata, ReplyMetadata};
 /// let status = Status::not_found("no such room").with_metadata("room", "attic")?;
 /// assert_eq!(status.code(), Code::NotFound);
 /// assert_eq!(status.to_string(), "NOT_FOUND: no such room");
-/// # Ok::<(), nearcall::client::BadMetadata>(())
+/// # Ok::<(), Status>(())
 /// ```
 #[derive(Clone)]
 pub struct Status {
@@ -262,6 +262,13 @@ impl Status {
 impl fmt::Debug for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// For services that send metadata: `INTERNAL`.
+impl From<BadMetadata> for Status {
+    fn from(error: BadMetadata) -> Self {
+        Self::internal(error.to_string())
     }
 }
 

@@ -249,7 +249,8 @@ impl RunningServer {
     /// Serves in an async program, until the server is stopped, by a client
     /// ([`control`](crate::control)) or because a loop fails; then ends it as
     /// [`run_until_signal`](Self::run_until_signal) does. Any executor can poll the future.
-    /// Dropping it stops the server.
+    /// Dropping it stops the server. It handles no signal; for that there is
+    /// [`serve_until`](Self::serve_until).
     ///
     /// # Errors
     ///
@@ -268,7 +269,9 @@ impl RunningServer {
         self.serve_until(std::future::pending()).await
     }
 
-    /// As [`serve`](Self::serve), and until `shutdown` ends, such as the future of a signal.
+    /// As [`serve`](Self::serve), and until `shutdown` ends, such as a future of the signals: with
+    /// tokio, `async { tokio::select! { _ = int.recv() => {}, _ = term.recv() => {} } }`, where
+    /// `int` and `term` are what `tokio::signal::unix::signal` returns.
     ///
     /// # Errors
     ///

@@ -62,7 +62,8 @@ impl<S: AsyncSkeleton<T>, T: Send + Sync + 'static> AsyncDispatcher<S, T> {
     }
 
     /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not in the
-    /// loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    /// loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`. Methods that use the
+    /// timers or sockets of a runtime need this, since the loop is in none.
     #[must_use]
     pub fn spawn_on(self, spawn: impl Fn(ServiceTask) + Send + Sync + 'static) -> Self {
         Self { runner: TaskRunner::spawn_on(spawn), ..self }
