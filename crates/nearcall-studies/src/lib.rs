@@ -57,40 +57,31 @@ impl Study {
         Self::ShortComparison,
     ];
 
-    /// Its name on the command line and in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Motorola => "motorola",
-            Self::Enea => "enea",
-            Self::WisconsinLatency => "wisconsin-latency",
-            Self::WisconsinEvaluation => "wisconsin-evaluation",
-            Self::ShortComparison => "short-comparison",
-        }
-    }
+    /// Number, name and title of each, in the order above.
+    const TEXTS: [[&'static str; 3]; 5] = [
+        ["000", "motorola", "calls in an embedded platform (Motorola, a thesis of Linköping)"],
+        ["001", "enea", "throughput and latency, idle and under load (Enea)"],
+        ["002", "wisconsin-latency", "minimal latency of three mechanisms (Wisconsin)"],
+        ["003", "wisconsin-evaluation", "latency and throughput of three mechanisms (Wisconsin)"],
+        ["004", "short-comparison", "pipes, shared memory and sockets under 35 % load"],
+    ];
 
     /// Its number: "000" to "004".
     #[must_use]
     pub fn number(self) -> &'static str {
-        match self {
-            Self::Motorola => "000",
-            Self::Enea => "001",
-            Self::WisconsinLatency => "002",
-            Self::WisconsinEvaluation => "003",
-            Self::ShortComparison => "004",
-        }
+        Self::TEXTS[self as usize][0]
+    }
+
+    /// Its name on the command line and in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::TEXTS[self as usize][1]
     }
 
     /// What it is about, for a heading.
     #[must_use]
     pub fn title(self) -> &'static str {
-        match self {
-            Self::Motorola => "calls in an embedded platform (Motorola, a thesis of Linköping)",
-            Self::Enea => "throughput and latency, idle and under load (Enea)",
-            Self::WisconsinLatency => "minimal latency of three mechanisms (Wisconsin)",
-            Self::WisconsinEvaluation => "latency and throughput of three mechanisms (Wisconsin)",
-            Self::ShortComparison => "pipes, shared memory and sockets under 35 % load",
-        }
+        Self::TEXTS[self as usize][2]
     }
 }
 

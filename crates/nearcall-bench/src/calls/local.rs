@@ -6,20 +6,20 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use nearcall::{Client, EventLoop, Server};
-use nearcall_channel::{Address, Deadline, Listener, Mechanism, MechanismSet, Options, connect};
+use nearcall_channel::{Address, Deadline, Listener, Mechanism, connect};
 
 use crate::calls::end::{BothEnds, CallEnd, rewrite};
-use crate::calls::generated::{Argument, BenchCaller, BenchDispatcher};
+use crate::calls::generated::{Argument, BenchCaller};
 use crate::calls::generated_again;
-use crate::calls::meet::{calls_address, server_address};
+use crate::calls::meet::{bare_options, calls_address, expect_all, server_address};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
-use crate::cell::{CellSpec, Subject};
+use crate::cell::Subject;
+use crate::exchange::Failure;
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::job::Job;
 use crate::exchange::measured::Measured;
 use crate::exchange::opened;
-use crate::exchange::{Cause, Failure};
 use crate::floor::alone;
 use crate::floor::meeting::MEET_TIMEOUT;
 use crate::launch::LaunchRequest;
@@ -38,10 +38,7 @@ impl OneLoop {
     fn new(listen_at: &str, address: String, short: bool) -> Result<Self, Failure> {
         let event_loop = EventLoop::new()?;
         let server = Server::new(&event_loop);
-        let dispatcher = BenchDispatcher::new(FakeService::new());
-        let service = Arc::clone(dispatcher.service());
-        server.register(dispatcher).map_err(Failure::other)?;
-        server.listen(listen_at).map_err(Failure::other)?;
+        let service = FakeService::listen(&server, listen_at)?;
         let client = Client::in_loop(&event_loop);
         let client = if short { client } else { client.without_short_circuit() };
         Ok(Self { service, client, address, _server: server, _event_loop: event_loop })
@@ -151,7 +148,7 @@ impl SameLoop {
 fn both_ends(request: &LaunchRequest, mechanism: Mechanism) -> Result<[ChannelEnd; 2], Failure> {
     let address = Address::Abstract(format!("{}-both", request.meet_at));
     let listener = Listener::bind(&address)?;
-    let options = Options { wait: Some(request.wait), ..Options::offering(MechanismSet::ALL) };
+    let options = bare_options(request.wait);
     let (client, server) = std::thread::scope(|scope| {
         let server = scope.spawn(|| listener.accept(Deadline::after(MEET_TIMEOUT), &options));
         let client = connect(&address, mechanism, &options);
@@ -159,15 +156,6 @@ fn both_ends(request: &LaunchRequest, mechanism: Mechanism) -> Result<[ChannelEn
     });
     let server = server.map_err(|_| Failure::other("the meeting failed"))?;
     Ok([ChannelEnd::new(client?)?, ChannelEnd::new(server?)?])
-}
-
-/// Each call must have reached the server: one that is lost would shorten the time.
-pub(super) fn expect_all(cell: &CellSpec, sent: u64, received: u64) -> Result<(), Failure> {
-    if sent == received {
-        return Ok(());
-    }
-    let text = format!("{cell}: {sent} calls were made and {received} came");
-    Err(Failure { cause: Cause::Corrupt, text })
 }
 
 /// A short circuit takes some ten nanoseconds: a thousand are far above ten steps of any clock.

@@ -183,7 +183,6 @@ mod tests {
     use crate::exchange::stamps::TimestampSource;
     use crate::histogram::StoredHistogram;
     use crate::payload::{Payload, Verifier};
-    use crate::run::Kind;
 
     /// Calls that return at once, one of which takes long.
     struct Stalls(u64);
@@ -203,12 +202,8 @@ mod tests {
 
     fn job(rate_per_s: u32, budget_ns: u64) -> Job {
         let cell = CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Call(Route::Blocking(Mechanism::Pipe)),
-            shape: Shape::Call,
-            message_bytes: 0,
-            wait: WaitPolicy::Block,
             conditions: Conditions { rate_per_s, ..Conditions::default() },
+            ..CellSpec::empty_call(Route::Blocking(Mechanism::Pipe), WaitPolicy::Block)
         };
         let stamps = TimestampSource::Clock;
         Job { cell, stamps, ..Job::scripted(cell.kind, cell.shape, budget_ns) }

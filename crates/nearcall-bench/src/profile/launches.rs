@@ -12,7 +12,6 @@ use crate::exchange::Failure;
 use crate::exchange::measured::Measured;
 use crate::launch::{Fault, LaunchRequest, Role, WorkerMessage};
 use crate::profile::ProfilePlan;
-use crate::run::Kind;
 use crate::runner::RunContext;
 use crate::runner::placement::PinnedTo;
 use crate::runner::processes::{self, Patience};
@@ -35,13 +34,10 @@ impl Launches<'_> {
         time: Duration,
         started: &dyn Fn(Role, u32) -> Result<(), Failure>,
     ) -> Result<Measured, Failure> {
+        let &ProfilePlan { mechanism, shape, message_bytes, wait, .. } = self.plan;
         let cell = CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Mechanism(self.plan.mechanism),
-            shape: self.plan.shape,
-            message_bytes: self.plan.message_bytes,
-            wait: self.plan.wait,
             conditions: Conditions { exchanges, ..Conditions::default() },
+            ..CellSpec::latency(Subject::Mechanism(mechanism), shape, message_bytes, wait)
         };
         let client = LaunchRequest {
             role: Role::Client,

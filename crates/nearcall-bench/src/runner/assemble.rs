@@ -457,14 +457,13 @@ mod tests {
     use crate::runner::placement::resolve;
 
     fn spec(message_bytes: u64) -> CellSpec {
-        CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Mechanism(Mechanism::ShmSpin),
-            shape: Shape::Echo,
-            message_bytes,
-            wait: WaitPolicy::Spin,
-            conditions: Conditions::default(),
-        }
+        let subject = Subject::Mechanism(Mechanism::ShmSpin);
+        CellSpec::latency(subject, Shape::Echo, message_bytes, WaitPolicy::Spin)
+    }
+
+    /// Of messages one way.
+    fn stream(message_bytes: u64) -> CellSpec {
+        CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(message_bytes) }
     }
 
     fn measured(spec: &CellSpec, p50: f64) -> Cell {
@@ -603,7 +602,7 @@ mod tests {
     /// Rules R7, R8 and R9.
     #[test]
     fn an_end_that_moved_or_faulted_or_changed_speed_marks_its_cell() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let spec = stream(64);
         let place = Placement::Pin { client: 0, server: 1 };
         let pinned = resolve(place, &[0, 1], &Topology::default()).unwrap();
         let tags = |change: &dyn Fn(&mut CellLaunch)| {
@@ -640,7 +639,7 @@ mod tests {
 
     #[test]
     fn what_fits_in_the_buffer_is_no_throughput() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let spec = stream(64);
         let made = |messages| cell(&spec, &[rate(messages, 1_000)], &placed(), None, 1);
         assert!(made(1_023).unwrap_err().contains("65472 bytes fit in the buffer of 65536"));
         assert!(made(1_024).is_ok());
@@ -648,7 +647,7 @@ mod tests {
 
     #[test]
     fn a_rate_lies_in_its_interval() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let spec = stream(64);
         // One launch of nine a thousand times slower.
         let mut launches = vec![rate(1_000_000, 1_000_000); 8];
         launches.push(rate(1_000_000, 1_000_000_000));
@@ -660,7 +659,7 @@ mod tests {
 
     #[test]
     fn bits_per_cpu_second_count_both_ends_and_have_an_interval() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(125) };
+        let spec = stream(125);
         let end = |cpu_ns| EndReport { cpu_ns, ..EndReport::default() };
         let launch = |server_ns| {
             let mut launch = rate(1_000_000, 1_000_000_000);
@@ -681,7 +680,7 @@ mod tests {
 
     #[test]
     fn a_buffer_of_another_size_is_told() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let spec = stream(64);
         let mut launch = rate(1_000_000, 1_000);
         launch.sizes[0].effective = 131_072;
         let cell = cell(&spec, &[launch], &placed(), None, 1).unwrap();
@@ -691,7 +690,7 @@ mod tests {
     #[test]
     fn a_buffer_that_was_asked_for_is_given_or_the_cell_fails() {
         let conditions = Conditions { buffer_bytes: 65_536, ..Conditions::default() };
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, conditions, ..spec(64) };
+        let spec = CellSpec { conditions, ..stream(64) };
         let mut launch = rate(1_000_000, 1_000);
         let made = |spec: &CellSpec, launch: &CellLaunch| {
             cell(spec, std::slice::from_ref(launch), &placed(), None, 1)
@@ -734,7 +733,7 @@ mod tests {
 
     #[test]
     fn half_the_rate_of_the_floor_is_twice_its_cost() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let spec = stream(64);
         let floor = floor_of(&spec).unwrap();
         let mut cells = vec![rated(&floor, &[2e6, 4e6, 2e6]), rated(&spec, &[1e6, 2e6, 1e6])];
         compare(&[floor, spec], &mut cells);

@@ -101,7 +101,7 @@ impl<'a> ServerEnd<'a> {
         server.listen(&address).map_err(Failure::other)?;
         meeting.say(&address)?;
         let segment = Segment::meet(meeting, Role::Server, bytes)?;
-        let (reader, argument) = (FakeService::new(), RefCell::new(vec![0; bytes]));
+        let (reader, argument) = (FakeService::default(), RefCell::new(vec![0; bytes]));
         let dispatcher = BenchDispatcher::new(Service { reader, segment, argument });
         let service = Arc::clone(dispatcher.service());
         server.register(dispatcher).map_err(Failure::other)?;
