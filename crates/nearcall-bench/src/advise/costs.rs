@@ -108,6 +108,7 @@ const LAUNCHES: u32 = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Subject;
 
     #[test]
     fn each_mechanism_is_measured_in_the_same_situations() {

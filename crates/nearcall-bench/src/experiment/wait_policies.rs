@@ -109,6 +109,7 @@ Examples:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Subject;
 
     #[test]
     fn one_cpu_leaves_what_sleeps() {
