@@ -10,7 +10,7 @@ use crate::exchange::Failure;
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::job::Job;
 use crate::exchange::measured::Measured;
-use crate::exchange::opened::Opened;
+use crate::exchange::opened::OpenedEnd;
 use crate::floor::carrier::{self, Carrier};
 use crate::floor::chunked::Chunks;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
@@ -88,11 +88,7 @@ pub(crate) fn measure_alone(job: &Job) -> Option<Result<Measured, Failure>> {
 }
 
 /// Opens the end of a floor.
-pub(crate) fn open<'a>(
-    meeting: &'a Meeting,
-    role: Role,
-    cell: &CellSpec,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+pub(crate) fn open<'a>(meeting: &'a Meeting, role: Role, cell: &CellSpec) -> OpenedEnd<'a> {
     let bytes = cell.bytes();
     let Subject::Floor(floor) = cell.subject else {
         return Err(Failure::other(format!("{} is no floor", cell.subject)));
@@ -110,10 +106,7 @@ pub(crate) fn open<'a>(
     }
 }
 
-fn open_floor<'a>(
-    carrier: impl Carrier + 'a,
-    meeting: &Meeting,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+fn open_floor<'a>(carrier: impl Carrier + 'a, meeting: &Meeting) -> OpenedEnd<'a> {
     carrier::open(carrier, meeting, FLOOR_BUFFER_BYTES)
 }
 

@@ -106,16 +106,13 @@ fn measure(
             client,
             messages,
             elapsed_ns,
-            median_ns: times.median_ns(),
-            times: Some(times.to_stored()),
-            messages_per_sample: 1,
             first_message_ns: first,
             warmup_samples: WARMUP_CALLS,
             traffic: Some(OfTraffic::Clients {
                 slowest_share: slowest as f64 * f64::from(clients) / messages.max(1) as f64,
                 descriptors_max: None,
             }),
-            ..Measured::default()
+            ..Measured::of(&times)
         })
     })
 }

@@ -116,9 +116,6 @@ impl Ways<'_> {
             client,
             messages: found.calls,
             elapsed_ns,
-            median_ns: found.spans.median_ns(),
-            times: Some(found.spans.to_stored()),
-            messages_per_sample: 1,
             warmup_samples: ROUNDS_UNMEASURED,
             traffic: Some(OfTraffic::Switches(Box::new(Switches {
                 switches,
@@ -126,7 +123,7 @@ impl Ways<'_> {
                 during: found.during.to_stored(),
                 undisturbed: found.undisturbed.to_stored(),
             }))),
-            ..Measured::default()
+            ..Measured::of(&found.spans)
         })
     }
 

@@ -52,13 +52,10 @@ pub(crate) fn gapped<E: End>(end: &mut E, job: &Job, gap_ns: u64) -> Result<Meas
         client,
         messages,
         elapsed_ns,
-        median_ns: times.median_ns(),
-        times: Some(times.to_stored()),
-        messages_per_sample: 1,
         first_message_ns: Some(first_message_ns),
         warmup_samples,
         traffic: Some(OfTraffic::Gap { achieved_ns: gaps.achieved.median_ns() }),
-        ..Measured::default()
+        ..Measured::of(&times)
     })
 }
 

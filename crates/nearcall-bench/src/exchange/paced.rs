@@ -54,9 +54,6 @@ pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure>
         client,
         messages: sent,
         elapsed_ns,
-        median_ns: pacing.times.median_ns(),
-        times: Some(pacing.times.to_stored()),
-        messages_per_sample: 1,
         first_message_ns: Some(first_message_ns),
         warmup_samples: warmup,
         paced: Some(Paced {
@@ -66,7 +63,7 @@ pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure>
             service: pacing.service.to_stored(),
             service_median_ns: pacing.service.median_ns(),
         }),
-        ..Measured::default()
+        ..Measured::of(&pacing.times)
     })
 }
 

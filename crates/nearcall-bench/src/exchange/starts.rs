@@ -126,9 +126,6 @@ fn measure(
         client,
         messages: u64::from(made),
         elapsed_ns,
-        median_ns: set_ups.median_ns(),
-        times: Some(set_ups.to_stored()),
-        messages_per_sample: 1,
         first_message_ns: Some(fresh_first_ns),
         traffic: Some(OfTraffic::Start(Box::new(Starts {
             connects: made,
@@ -139,7 +136,7 @@ fn measure(
             tear_downs: tear_downs.to_stored(),
             word_ns: words.median_ns().map(|ns| ns / 2.0),
         }))),
-        ..Measured::default()
+        ..Measured::of(&set_ups)
     })
 }
 
