@@ -23,7 +23,6 @@ pub mod stored;
 mod tables;
 
 // The harness and what it stores: modules of this crate use them by these names.
-use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -92,32 +91,15 @@ impl fmt::Display for Study {
 }
 
 impl FromStr for Study {
-    type Err = UnknownStudy;
+    type Err = String;
 
-    /// Knows names and numbers.
-    fn from_str(text: &str) -> Result<Self, UnknownStudy> {
-        Self::ALL
-            .into_iter()
-            .find(|study| study.name() == text || study.number() == text)
-            .ok_or_else(|| UnknownStudy(text.to_owned()))
+    /// Knows names and numbers; otherwise lists them.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|one| one.name() == text || one.number() == text);
+        let known = Self::ALL.map(|study| format!(" {} ({})", study.name(), study.number()));
+        found.ok_or_else(|| format!("unknown study `{text}`; known:{}", known.concat()))
     }
 }
-
-/// A word that names no study. Its text lists those that there are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownStudy(pub String);
-
-impl fmt::Display for UnknownStudy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown study `{}`; known:", self.0)?;
-        for study in Study::ALL {
-            write!(f, " {} ({})", study.name(), study.number())?;
-        }
-        Ok(())
-    }
-}
-
-impl Error for UnknownStudy {}
 
 #[cfg(test)]
 mod tests {
@@ -134,7 +116,7 @@ mod tests {
 
     #[test]
     fn an_unknown_study_lists_all() {
-        let error = "ulm".parse::<Study>().unwrap_err().to_string();
+        let error = "ulm".parse::<Study>().unwrap_err();
         assert!(error.contains("`ulm`"), "{error}");
         for study in Study::ALL {
             assert!(error.contains(study.name()), "{error}");

@@ -9,11 +9,11 @@ use nearcall::{Client, EventLoop, Server};
 use nearcall_channel::{Address, Deadline, Listener, Mechanism, connect};
 
 use crate::calls::end::{BothEnds, CallEnd, rewrite};
-use crate::calls::generated::{Argument, BenchCaller};
-use crate::calls::generated_again;
+use crate::calls::generated::BenchCaller;
 use crate::calls::meet::{bare_options, calls_address, expect_all, server_address};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
+use crate::calls::{generated, generated_again};
 use crate::cell::Subject;
 use crate::exchange::Failure;
 use crate::exchange::channel::ChannelEnd;
@@ -59,24 +59,20 @@ impl ShortCircuit {
 
     pub(super) fn measure(&self, job: &Job) -> Result<Measured, Failure> {
         let (client, address) = (&self.one_loop.client, &self.one_loop.address);
-        if self.typed {
-            let caller = BenchCaller::new(client, address).map_err(Failure::other)?;
-            let mut argument = Argument { data: vec![0; job.cell.bytes()].into() };
-            let nothing = || Ok(black_box(&caller).nothing(&())?);
-            let take = |fill: &dyn Fn(&mut [u8])| {
-                rewrite(&mut argument.data, fill);
-                Ok(black_box(&caller).take(&argument)?)
-            };
-            return self.batches(job, nothing, take);
+        // Of the build of the service, or of another with the same text.
+        macro_rules! by {
+            ($build:ident) => {{
+                let caller = $build::BenchCaller::new(client, address).map_err(Failure::other)?;
+                let mut argument = $build::Argument { data: vec![0; job.cell.bytes()].into() };
+                let nothing = || Ok(black_box(&caller).nothing(&())?);
+                let take = |fill: &dyn Fn(&mut [u8])| {
+                    rewrite(&mut argument.data, fill);
+                    Ok(black_box(&caller).take(&argument)?)
+                };
+                self.batches(job, nothing, take)
+            }};
         }
-        let caller = generated_again::BenchCaller::new(client, address).map_err(Failure::other)?;
-        let mut argument = generated_again::Argument { data: vec![0; job.cell.bytes()].into() };
-        let nothing = || Ok(black_box(&caller).nothing(&())?);
-        let take = |fill: &dyn Fn(&mut [u8])| {
-            rewrite(&mut argument.data, fill);
-            Ok(black_box(&caller).take(&argument)?)
-        };
-        self.batches(job, nothing, take)
+        if self.typed { by!(generated) } else { by!(generated_again) }
     }
 
     fn batches(

@@ -92,7 +92,8 @@ pub(crate) fn sleeps(gap_ns: u64) -> bool {
     gap_ns >= SLEEP_NS_MIN
 }
 
-fn since(begin_ns: u64) -> u64 {
+/// Nanoseconds since `begin_ns` of the same clock.
+pub(crate) fn since(begin_ns: u64) -> u64 {
     clock::monotonic_ns().saturating_sub(begin_ns)
 }
 

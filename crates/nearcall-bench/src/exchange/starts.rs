@@ -24,6 +24,7 @@ use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::Exchange;
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
+use crate::exchange::gapped::since;
 use crate::exchange::job::Job;
 use crate::exchange::measured::{Measured, OfTraffic, Starts};
 use crate::exchange::{Cause, End, Failure, Got};
@@ -169,10 +170,6 @@ fn hear(meeting: &Meeting, expected: &str) -> Result<(), Failure> {
 
 fn channel_address(request: &LaunchRequest) -> Address {
     Address::Abstract(format!("{}-channel", request.meet_at))
-}
-
-fn since(start_ns: u64) -> u64 {
-    clock::monotonic_ns().saturating_sub(start_ns)
 }
 
 const NEXT: &str = "next";

@@ -12,9 +12,9 @@ use crate::exchange::Failure;
 use crate::exchange::measured::Measured;
 use crate::launch::{Fault, LaunchRequest, Role, WorkerMessage};
 use crate::profile::ProfilePlan;
-use crate::runner::RunContext;
 use crate::runner::placement::PinnedTo;
 use crate::runner::processes::{self, Patience};
+use crate::runner::{RunContext, ns};
 
 /// What is launched again and again.
 pub(crate) struct Launches<'a> {
@@ -49,7 +49,7 @@ impl Launches<'_> {
             cells: vec![cell],
             seed: self.plan.seed,
             slices: false,
-            cell_budget_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+            cell_budget_ns: ns(time),
             tsc: None,
             fault: Fault::None,
         };
