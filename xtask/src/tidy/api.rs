@@ -1,7 +1,8 @@
 //! The public interface of the crate `nearcall` as a list, one line for each item.
 //!
-//! **Invariants:** an item is listed under each path by which a program names it, with its signature
-//! as it is written. What `#[doc(hidden)]` marks belongs to generated code, and is not listed.
+//! **Invariants:** an item is listed under each path by which a program names it, with its
+//! signature as it is written. What `#[doc(hidden)]` marks belongs to generated code, and is not
+//! listed.
 //! **Not here:** the file that keeps the list (`crates/nearcall/api.txt`), whose test is
 //! `tests/tidy.rs`.
 

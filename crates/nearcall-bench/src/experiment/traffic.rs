@@ -1,8 +1,8 @@
 //! The experiments whose traffic is not one exchange right after the other: a row for each.
 //!
 //! **Invariants:** every way to wait of every mechanism is measured in all scenes of the traffic.
-//! Not here: the clients' loops (`exchange/`, `calls/many.rs`), the pairs of mechanisms between which
-//! connections move (`switches.rs`).
+//! Not here: the clients' loops (`exchange/`, `calls/many.rs`), the pairs of mechanisms between
+//! which connections move (`switches.rs`).
 
 use std::time::Duration;
 

@@ -38,7 +38,8 @@ pub(super) const CHECKS: &[Check] = &[
             None => warning("nothing is mounted on /dev/shm", "mount a tmpfs on /dev/shm"),
             Some(bytes) if bytes <= SHM_BYTES_SMALL => warning(
                 format!("/dev/shm has {}", size(bytes)),
-                "in a container: start it with --shm-size=1g; else: mount -o remount,size=1g /dev/shm",
+                "in a container: start it with --shm-size=1g; else: mount -o remount,size=1g \
+                 /dev/shm",
             ),
             Some(bytes) => ok(format!("/dev/shm has {}", size(bytes))),
         },

@@ -98,7 +98,8 @@ pub(super) const CHECKS: &[Check] = &[
             Some(false) => ok("off"),
             Some(true) => note(
                 "on",
-                "for repeatable figures: echo 0 > /sys/devices/system/cpu/cpufreq/boost, or no_turbo=1",
+                "for repeatable figures: echo 0 > /sys/devices/system/cpu/cpufreq/boost, or \
+                 no_turbo=1",
             ),
         },
     },
@@ -153,7 +154,8 @@ pub(super) const CHECKS: &[Check] = &[
                 Some(good @ ("tsc" | "arch_sys_counter")) => ok(good),
                 Some(fair @ ("kvm-clock" | "hyperv_clocksource_tsc_page")) => note(
                     fair,
-                    "read without a system call, but the TSC itself is not used; tsc=reliable may help",
+                    "read without a system call, but the TSC itself is not used; tsc=reliable may \
+                     help",
                 ),
                 Some(slow) => warning(
                     slow,
