@@ -67,6 +67,11 @@ fn plural(count: usize, word: &str) -> String {
 
 const SCHEMA: &str = "nearcall.doctor/1";
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall doctor
+  nearcall doctor --json | jq -r '.findings[] | .advice'";
+
 #[cfg(test)]
 mod tests {
     use nearcall_bench::doctor::Concern;

@@ -255,6 +255,11 @@ const HEAD: [(&str, Align, usize); 9] = [
 /// The column of the health.
 const HEALTH: usize = 8;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall list
+  nearcall list --json | jq -r '.names[] | [.name, .server.pid] | @tsv'";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -216,6 +216,11 @@ const LEGEND: [(&str, &str); 13] = [
     ("waits", "how an end can wait; the default first"),
 ];
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall mechanisms
+  nearcall mechanisms --json | jq '.mechanisms[] | select(.supported) | .name'";
+
 #[cfg(test)]
 mod tests {
     use super::*;

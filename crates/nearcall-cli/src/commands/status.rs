@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use nearcall::CallOptions;
 use nearcall_host::proto::{HostCaller, HostStatusReply, HostStatusRequest, HostedService};
 use nearcall_results::report::lines::{Ink, Style, Writer};
@@ -12,11 +13,22 @@ use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
 use serde::Serialize;
 
+use super::End;
+use super::asked_server::{self, AskedHostArgs};
 use super::list::uptime;
-use super::{End, asked_server};
-use crate::args::StatusArgs;
+use crate::args::JsonArgs;
 use crate::output;
 use crate::terminal::style;
+
+/// Options of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) asked: AskedHostArgs,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 pub(super) fn run(args: &StatusArgs) -> anyhow::Result<End> {
     let (client, address) = (asked_server::client(), &args.asked.host);
@@ -189,6 +201,11 @@ const HEAD: [(&str, Align, usize); 8] = [
 
 /// The column of the state.
 const STATE: usize = 1;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall status
+  nearcall status --json | jq -r '.services[] | select(.state != \"up\") | .name'";
 
 #[cfg(test)]
 mod tests {

@@ -5,17 +5,48 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use clap::Args;
 use nearcall::control::{ServerCaller, SwitchOutcome, SwitchRequest};
-use nearcall::{CallOptions, Code};
+use nearcall::{CallOptions, Code, Mechanism};
 use nearcall_results::report::lines::{Ink, Style, Writer};
 use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
 use serde::Serialize;
 
-use super::{End, asked_server};
-use crate::args::SwitchArgs;
+use super::End;
+use super::asked_server::{self, ServerChoice};
+use crate::args::{JsonArgs, ask_timeout};
 use crate::output;
 use crate::terminal::style;
+
+/// Options of `switch`.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchArgs {
+    /// The name or the address of the server, or the number of its process
+    #[arg(value_name = "PID|NAME")]
+    pub(crate) server: ServerChoice,
+
+    /// The mechanism to move to; `nearcall mechanisms` lists them
+    #[arg(value_name = "MECHANISM")]
+    pub(crate) mechanism: Mechanism,
+
+    /// Only connections of this client process
+    #[arg(id = "client_pid", long = "client", value_name = "PID", conflicts_with = "connection")]
+    pub(crate) client: Option<i32>,
+
+    /// Only connections of these numbers, separated by commas; `nearcall explain` shows them
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) connection: Vec<u64>,
+
+    /// Longest wait until that is done
+    ///
+    /// A minute at most. Clients that have not answered by then may still move.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = ask_timeout)]
+    pub(crate) timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<End> {
     let address = asked_server::address(&args.server)?;
@@ -133,3 +164,9 @@ const HEAD: [(&str, Align, usize); 4] = [
 ];
 
 const AFTER: usize = 3;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall switch thermostat shm-futex           all of its clients
+  nearcall switch 4711 unix-stream --client 4712   by processes
+  nearcall switch thermostat shm --connection 3,5 --timeout 30s";
