@@ -125,7 +125,7 @@ impl Document {
                 label => html! { p { (mark(label)) " " (plain(text)) } },
             },
             Block::Table(grid) => {
-                let table = Table::of_grid(&format!("{id}-t{at}"), &plain(caption), grid);
+                let table = Table::new(&format!("{id}-t{at}"), plain(caption), grid).in_order();
                 html! { details.paper { summary { (plain(caption)) } (table) } }
             }
         });

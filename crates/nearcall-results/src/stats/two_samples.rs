@@ -13,7 +13,7 @@
 //! where one launch is far off: that launch widens the spread. The correction for many cells is
 //! explained at [`benjamini_hochberg`].
 
-use super::{is_positive, mean, student, variance};
+use super::{half_width, is_positive, mean, student, variance};
 
 /// The ratio of two typical launches, with what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,10 +56,7 @@ pub fn ratio(before: &[f64], after: &[f64], resolution: [f64; 2]) -> Option<Rati
 /// than two values.
 #[must_use]
 pub fn excludes_zero(values: &[f64]) -> bool {
-    let Some(variance) = variance(values) else { return false };
-    let count = values.len() as f64;
-    let half = student::two_sided_quantile(SIGNIFICANCE, count - 1.0) * (variance / count).sqrt();
-    mean(values).abs() > half
+    half_width(values).is_some_and(|half| mean(values).abs() > half)
 }
 
 /// The typical launch. `None` if there is none or a value is not above zero.

@@ -148,7 +148,7 @@ pub fn markdown(comparison: &Comparison, all: bool) -> String {
             Column::words("verdict", 0, |cell: &CellComparison| cell.verdict.name().to_owned());
         let [figures @ .., name] = COLUMNS;
         let columns: Vec<_> = [verdict, name].into_iter().chain(figures).collect();
-        lines.push(markdown::table(&columns, cells().take(most)));
+        lines.push(markdown::table(&columns::table(&columns, cells().take(most))));
     }
     let left_out = cells().count().saturating_sub(most);
     if left_out > 0 {

@@ -85,12 +85,12 @@ impl Grid {
     }
 
     /// The names of the columns in one line each, and how they are filled up.
-    pub(in crate::report) fn heads(&self) -> impl Iterator<Item = (String, Align)> {
+    pub fn heads(&self) -> impl Iterator<Item = (String, Align)> {
         self.columns.iter().map(|column| (column.head.join(" ").trim().to_owned(), column.align))
     }
 
     /// The texts of each row; one text of a heading, and none of a note.
-    pub(in crate::report) fn texts(&self) -> impl Iterator<Item = Vec<&str>> {
+    pub fn texts(&self) -> impl Iterator<Item = Vec<&str>> {
         self.rows.iter().map(|row| match row {
             Row::Heading(text) => vec![text.as_str()],
             Row::Note(_) => Vec::new(),
