@@ -82,8 +82,7 @@ fn p_value(a: &Sample<'_>, b: &Sample<'_>) -> f64 {
     if let Some(ratio) = two_samples::ratio(a.launches, b.launches, [0.0; 2]) {
         return ratio.p_value;
     }
-    let apart = |a: [f64; 2], b: [f64; 2]| a[1] < b[0] || b[1] < a[0];
-    let is_apart = a.ci95.zip(b.ci95).is_some_and(|(a, b)| apart(a, b));
+    let is_apart = a.ci95.zip(b.ci95).is_some_and(|(a, b)| !super::agree(a, b));
     if is_apart { 0.0 } else { 1.0 }
 }
 

@@ -17,54 +17,24 @@ use nearcall_results::report::hosts::hosts;
 use nearcall_results::report::number::Unit;
 use nearcall_results::run::{Cell, GapFacts, Machine, Matrix, Placement, RttNs, Run};
 
+use crate::page_reader::tags;
 use crate::table::{check_golden, empty, latency, stored as stored_run};
 
 /// Panics unless `text` is a well-formed XML document or element, as far as charts use XML.
 #[track_caller]
 pub(crate) fn check_well_formed(text: &str) {
-    let mut open: Vec<&str> = Vec::new();
-    let mut rest = text;
     assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "a control character");
-    while let Some(at) = rest.find('<') {
-        check_text(&rest[..at]);
-        let end = at + rest[at..].find('>').expect("a tag ends");
-        let tag = &rest[at + 1..end];
-        rest = &rest[end + 1..];
-        if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name), "elements are nested");
-            continue;
-        }
-        let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
-        assert!(name.chars().all(|c| c.is_ascii_alphanumeric()), "a name: {name}");
-        check_attributes(attributes);
-        open.push(name);
-    }
-    check_text(rest);
-    assert!(open.is_empty(), "{open:?} not closed");
-}
-
-#[track_caller]
-fn check_text(text: &str) {
-    for after in text.split('&').skip(1) {
-        let entity = after.split_once(';').map(|(name, _)| name);
-        assert!(matches!(entity, Some("amp" | "lt" | "gt" | "quot")), "& in {text}");
-    }
-    assert!(!text.contains('>'), "> in {text}");
-}
-
-#[track_caller]
-fn check_attributes(attributes: &str) {
-    let mut seen = HashSet::new();
-    let mut rest = attributes.trim();
-    while !rest.is_empty() {
-        let (name, value) = rest.split_once("=\"").expect("an attribute has a value");
-        let (value, after) = value.split_once('"').expect("a value ends");
-        assert!(seen.insert(name), "{name} twice");
-        check_text(value);
-        if ["d", "x", "y", "width", "height", "viewBox"].contains(&name) {
+    let tags = tags(text);
+    let attributes: usize = tags.iter().map(|tag| tag.attributes.len()).sum();
+    assert_eq!(attributes, text.matches("=\"").count(), "an attribute has a value");
+    for tag in tags {
+        assert!(tag.name.chars().all(|c| c.is_ascii_alphanumeric()), "a name: {}", tag.name);
+        let names: HashSet<&str> = tag.attributes.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names.len(), tag.attributes.len(), "an attribute twice: {names:?}");
+        for name in ["d", "x", "y", "width", "height", "viewBox"] {
+            let value = tag.get(name).unwrap_or_default();
             assert!(!value.contains("NaN") && !value.contains("inf"), "{name}={value}");
         }
-        rest = after.trim_start();
     }
 }
 

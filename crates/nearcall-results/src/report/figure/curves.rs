@@ -135,7 +135,7 @@ impl Curve {
         }
         let chart = self.chart(series, bounds)?;
         let id = if index == 0 { self.id.to_owned() } else { format!("{}-{}", self.id, index + 1) };
-        let title = format!("{}{size}{}", self.title, group.setting.unusual());
+        let title = format!("{}{size}{}", self.title, group.unusual());
         let (id, title) = (place.id(&id), place.title(&title, host));
         let (_, _, x_column) = self.over.axis();
         let columns = [

@@ -52,7 +52,7 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Figure> {
     let chart = Lines { x, y, series, bounds, remark };
     let size = number::size(group.sizes().first().copied().unwrap_or_default());
     let what = if group.setting.shape == "call" { "calls" } else { "messages" };
-    let title = format!("Whole distributions, {what} of {size}{}", group.setting.unusual());
+    let title = format!("Whole distributions, {what} of {size}{}", group.unusual());
     let (id, title) = (place.id("distribution"), place.title(&title, host));
     Some(Figure {
         svg: chart.draw(&Frame { id: &id, title: &title, desc: &desc }),

@@ -89,10 +89,10 @@ fn one(
         (Look::Other, false, "beside load".to_owned()),
     ];
     legend.extend(key(pairs.iter().map(|pair| pair.0)));
-    let axis = Axis::log(Unit::Time, words::axis(&group.setting), extent(&rows))?;
+    let axis = Axis::log(Unit::Time, words::axis(group), extent(&rows))?;
     let chart = Rows { axis, rows, key: legend, remark };
     let load = text::clean(&group.setting.load);
-    let unusual = group.setting.unusual_place();
+    let unusual = group.unusual_place();
     let title = format!("Idle and beside {load}, {}{unusual}", number::size(bytes));
     let (id, title) = (place.id(id), place.title(&title, host));
     let drawn = pairs.iter().flat_map(|pair| [pair.0, pair.1]);

@@ -79,7 +79,7 @@ fn draw(
     if group.entries.is_empty() {
         return None;
     }
-    let (id, title) = (place.id(id), title + &group.setting.unusual());
+    let (id, title) = (place.id(id), title + &group.unusual());
     let cells = group.entries.iter().map(|&e| (e, group.name(e), Look::Series(family(&e.key))));
     let floors = small_floors(group, host);
     let bounds = floors.iter().map(|&e| (e, words::floor(&e.key.mechanism), Look::Floor));
@@ -90,7 +90,7 @@ fn draw(
     let table = columns::table(form.columns, sorted);
     let rows: Vec<Row> =
         found.into_iter().filter_map(|(entry, name, look)| row(entry, name, look, form)).collect();
-    let axis = Axis::log(Unit::Time, words::axis(&group.setting), extent(&rows))?;
+    let axis = Axis::log(Unit::Time, words::axis(group), extent(&rows))?;
     let mut legend = key(group.entries.iter().copied());
     legend.extend(form.key.iter().map(|&(look, hollow, name)| (look, hollow, name.to_owned())));
     if !floors.is_empty() {
