@@ -20,8 +20,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// The quantile `q` of `values`, between 0 and 1, by linear interpolation between neighbours.
 ///
 /// `None` if empty or if any value or `q` is not a number. Copies and sorts the values.
-#[must_use]
-pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
+pub(crate) fn quantile(values: &[f64], q: f64) -> Option<f64> {
     if values.is_empty() || q.is_nan() || values.iter().any(|value| value.is_nan()) {
         return None;
     }
@@ -149,8 +148,7 @@ pub fn agree(a: [f64; 2], b: [f64; 2]) -> bool {
 
 /// Half the width of the 95 % interval of the mean of `values`, by Student's t distribution.
 /// `None` for fewer than two values.
-#[must_use]
-pub fn half_width(values: &[f64]) -> Option<f64> {
+pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
     let t = student_t_975(values.len().checked_sub(1)?)?;
     Some(t * (variance(values)? / values.len() as f64).sqrt())
 }

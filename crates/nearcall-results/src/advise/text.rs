@@ -3,25 +3,26 @@
 //! **Invariants:** a function of the advice and the [`Style`] alone.
 
 use super::advice::{Advice, Figure, Ranked};
-use super::candidates::{Candidate, Excluded};
+use super::candidates::Candidate;
 use super::reasons::words;
 use super::requirements::Objective;
-use crate::report::lines::{Ink, Style, Writer};
+use crate::report::document::Document;
+use crate::report::lines::{Ink, Style};
 use crate::report::number;
 use crate::report::table::grid::{Align, Grid};
 
 /// The advice as lines of text.
 #[must_use]
 pub fn text(advice: &Advice, style: Style) -> String {
-    let mut out = Writer::new(style);
-    out.title(&format!("Use {}: {}", advice.choice, advice.address));
-    out.wrap("  ", &format!("The server listens at {}.", advice.server_address));
+    let mut out = Document::default();
+    out.title(format!("Use {}: {}", advice.choice, advice.address));
+    out.wrap("  ", format!("The server listens at {}.", advice.server_address));
     if let Some(must) = &advice.server_must {
         out.wrap_in(Ink::Bad, "  ! ", must);
     }
-    out.wrap("  ", &format!("Confidence: {}.", advice.confidence.name()));
+    out.wrap("  ", format!("Confidence: {}.", advice.confidence.name()));
     for warning in &advice.warnings {
-        out.wrap_in(Ink::Bad, "  ! ", &crate::run::printable(warning));
+        out.wrap_in(Ink::Bad, "  ! ", crate::run::printable(warning));
     }
     title(&mut out, "Why");
     for reason in &advice.reasons {
@@ -30,7 +31,7 @@ pub fn text(advice: &Advice, style: Style) -> String {
     if let Some(second) = &advice.runner_up {
         title(&mut out, &format!("Runner-up: {}: {}", second.candidate, second.address));
         for wins in &second.wins {
-            out.wrap("  - ", &format!("wins {wins}"));
+            out.wrap("  - ", format!("wins {wins}"));
         }
         if second.wins.is_empty() {
             out.wrap("  - ", "nothing that was measured speaks for it");
@@ -42,15 +43,19 @@ pub fn text(advice: &Advice, style: Style) -> String {
         out.wrap("  - ", sentence);
     }
     for file in &advice.runs {
-        out.wrap("  - ", &run_line(file));
+        out.wrap("  - ", run_line(file));
     }
-    unmeasured(&mut out, advice);
-    excluded(&mut out, &advice.excluded);
-    out.answer(&answer(advice));
-    out.finish()
+    let unmeasured = advice.unmeasured.iter().map(|one| (one.why.clone(), one.candidate));
+    reasons(&mut out, "Not judged", unmeasured);
+    let excluded = advice.excluded.iter().flat_map(|one| {
+        one.by.iter().map(|by| (format!("{}: {}", by.requirement, by.why), one.candidate))
+    });
+    reasons(&mut out, "Excluded, by what was required", excluded);
+    out.answer(answer(advice));
+    out.text(style)
 }
 
-fn title(out: &mut Writer, text: &str) {
+fn title(out: &mut Document, text: &str) {
     out.blank();
     out.title(text);
 }
@@ -74,7 +79,7 @@ fn answer(advice: &Advice) -> String {
     }
 }
 
-fn ranking(out: &mut Writer, advice: &Advice) {
+fn ranking(out: &mut Document, advice: &Advice) {
     let shown = columns(advice);
     let mut head: Vec<String> = ["", "mechanism", "wait", "cost"].map(str::to_owned).to_vec();
     for (at, objective) in shown.iter().enumerate() {
@@ -100,9 +105,9 @@ fn ranking(out: &mut Writer, advice: &Advice) {
             grid.paint(CHOICE_COLUMN, Ink::Good);
         }
     }
-    grid.print(out);
+    out.grid(grid);
     if let Some(more) = advice.ranking.len().checked_sub(ROWS_MAX).filter(|&more| more > 0) {
-        out.note(&format!("and {more} more, in the JSON document"));
+        out.note(format!("and {more} more, in the JSON document"));
     }
     if advice.ranking.iter().take(ROWS_MAX).skip(1).any(|one| one.tied) {
         out.note("= cannot be told apart from the best");
@@ -160,26 +165,14 @@ fn figure(one: &Ranked, objective: Objective) -> Option<Figure> {
     }
 }
 
-fn unmeasured(out: &mut Writer, advice: &Advice) {
-    let groups = grouped(advice.unmeasured.iter().map(|one| (one.why.clone(), one.candidate)));
-    if !groups.is_empty() {
-        title(out, "Not judged");
-    }
-    for (why, who) in groups {
-        out.wrap("  - ", &format!("{why}: {}", names(&who)));
-    }
-}
-
-fn excluded(out: &mut Writer, excluded: &[Excluded]) {
-    let all = excluded.iter().flat_map(|one| {
-        one.by.iter().map(|by| (format!("{}: {}", by.requirement, by.why), one.candidate))
-    });
+/// Adds candidates by the reason that they have in common.
+fn reasons(out: &mut Document, head: &str, all: impl Iterator<Item = (String, Candidate)>) {
     let groups = grouped(all);
     if !groups.is_empty() {
-        title(out, "Excluded, by what was required");
+        title(out, head);
     }
     for (why, who) in groups {
-        out.wrap("  - ", &format!("{why}: {}", names(&who)));
+        out.wrap("  - ", format!("{why}: {}", names(&who)));
     }
 }
 

@@ -84,8 +84,8 @@ impl Document {
     }
 
     /// Adds the sentence that answers the question.
-    pub fn answer(&mut self, text: String) {
-        self.blocks.push(Block::Answer(text));
+    pub fn answer(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Answer(text.into()));
     }
 
     /// Lays the document out for a terminal. Ends with a line break.
@@ -95,11 +95,15 @@ impl Document {
         for block in &self.blocks {
             match block {
                 Block::Blank => out.blank(),
-                Block::Title(text) => out.title(text),
-                Block::Line(text) => out.line(text),
+                Block::Title(text) => out.indented(Ink::Title, text),
+                Block::Line(text) => out.indented(Ink::Plain, text),
                 Block::Text { ink, label, text } => out.wrap_in(*ink, label, text),
                 Block::Table(grid) => grid.print(&mut out),
-                Block::Answer(text) => out.answer(text),
+                Block::Answer(text) if text.is_empty() => {}
+                Block::Answer(text) => {
+                    out.blank();
+                    out.wrap_in(Ink::Title, "", text);
+                }
             }
         }
         out.finish()

@@ -53,8 +53,7 @@ pub fn groups(samples: &[Sample<'_>], more_is_better: bool) -> Vec<usize> {
 
 /// Corrects p values for their number: what is below 5 % after it holds all together with 95 %
 /// confidence.
-#[must_use]
-pub fn holm(p_values: &[f64]) -> Vec<f64> {
+pub(crate) fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
     let mut corrected = vec![1.0; p_values.len()];

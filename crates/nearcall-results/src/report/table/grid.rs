@@ -129,7 +129,7 @@ impl Grid {
     }
 
     /// Adds the grid as lines. A heading has an empty line before it.
-    pub fn print(&self, out: &mut Writer) {
+    pub(in crate::report) fn print(&self, out: &mut Writer) {
         let room = out.style().table_columns();
         let blocks = self.blocks(room);
         for (at, (columns, layout)) in blocks.iter().enumerate() {
@@ -295,7 +295,7 @@ impl Grid {
                     out.blank();
                 }
                 let indent = " ".repeat(layout.indent.saturating_sub(2));
-                out.title(&format!("{indent}{text}"));
+                out.indented(Ink::Title, &format!("{indent}{text}"));
             }
             // One block has it.
             Row::Note(text) if is_first => {
