@@ -6,7 +6,7 @@ use crate::findings::memory::{ConnectionMemory, MemoryFindings, Setup, SetupMemo
 use crate::report::columns::{self, Column, figure, shown, time};
 use crate::report::document::Document;
 use crate::report::lines::Style;
-use crate::report::number::{self, MISSING};
+use crate::report::number;
 use crate::stats;
 
 /// Renders the findings. Ends with a line break.
@@ -143,9 +143,7 @@ fn median(values: &[u64]) -> String {
 
 /// A difference of two amounts, which may be below zero.
 fn signed(bytes: Option<f64>) -> String {
-    let Some(bytes) = bytes else { return MISSING.to_owned() };
-    let sign = if bytes < 0.0 { "-" } else { "" };
-    format!("{sign}{}", number::memory(bytes.abs()))
+    number::optional(bytes, "bytes")
 }
 
 const GROWTH: [Column<ConnectionMemory>; 7] = [
