@@ -26,14 +26,11 @@ pub fn table(profile: &Profile, style: Style) -> String {
     copies(&mut out, &profile.copies);
     if let Some(stacks) = &profile.stacks {
         let PerEnd { client, server } = stacks.samples;
-        title(
-            &mut out,
-            &format!("Stacks of {client} samples of the client, {server} of the server"),
-        );
+        out.part(format!("Stacks of {client} samples of the client, {server} of the server"));
         out.line(format!("  {}", stacks.folded));
     }
     if !profile.missing.is_empty() {
-        title(&mut out, "Not looked at");
+        out.part("Not looked at");
         for missing in &profile.missing {
             let how = if missing.how.is_empty() { "" } else { "; to permit it: " };
             let text = format!("{}: {}{how}{}", missing.what, missing.why, missing.how);
@@ -41,7 +38,7 @@ pub fn table(profile: &Profile, style: Style) -> String {
         }
     }
     if !profile.warnings.is_empty() {
-        title(&mut out, "Keep in mind");
+        out.part("Keep in mind");
         profile.warnings.iter().for_each(|warning| item(&mut out, warning));
     }
     out.answer(answer(profile));
@@ -175,15 +172,10 @@ fn times(count: f64) -> String {
 
 /// A table of names and figures to the right of them, below a heading.
 fn columns(out: &mut Document, title: &str, heads: &[&str]) -> Grid {
-    self::title(out, title);
+    out.part(title);
     let mut columns = vec![("", Align::Left, NAME)];
     columns.extend(heads.iter().map(|head| (*head, Align::Right, CELL)));
     Grid::new(&columns)
-}
-
-fn title(out: &mut Document, text: &str) {
-    out.blank();
-    out.title(text);
 }
 
 /// An indented paragraph whose later lines are indented further.

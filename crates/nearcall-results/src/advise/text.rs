@@ -24,12 +24,12 @@ pub fn text(advice: &Advice, style: Style) -> String {
     for warning in &advice.warnings {
         out.wrap_in(Ink::Bad, "  ! ", crate::run::printable(warning));
     }
-    title(&mut out, "Why");
+    out.part("Why");
     for reason in &advice.reasons {
         out.wrap("  - ", reason);
     }
     if let Some(second) = &advice.runner_up {
-        title(&mut out, &format!("Runner-up: {}: {}", second.candidate, second.address));
+        out.part(format!("Runner-up: {}: {}", second.candidate, second.address));
         for wins in &second.wins {
             out.wrap("  - ", format!("wins {wins}"));
         }
@@ -38,7 +38,7 @@ pub fn text(advice: &Advice, style: Style) -> String {
         }
     }
     ranking(&mut out, advice);
-    title(&mut out, "Evidence");
+    out.part("Evidence");
     for sentence in &advice.evidence {
         out.wrap("  - ", sentence);
     }
@@ -53,11 +53,6 @@ pub fn text(advice: &Advice, style: Style) -> String {
     reasons(&mut out, "Excluded, by what was required", excluded);
     out.answer(answer(advice));
     out.text(style)
-}
-
-fn title(out: &mut Document, text: &str) {
-    out.blank();
-    out.title(text);
 }
 
 /// What to use, how certain that is, and what the next would cost.
@@ -89,7 +84,7 @@ fn ranking(out: &mut Document, advice: &Advice) {
         }
     }
     head.push("grade".to_owned());
-    title(out, "Ranking");
+    out.part("Ranking");
     let columns = head.iter().enumerate().map(|(at, name)| {
         let align = match at {
             1 | 2 => Align::Left,
@@ -169,7 +164,7 @@ fn figure(one: &Ranked, objective: Objective) -> Option<Figure> {
 fn reasons(out: &mut Document, head: &str, all: impl Iterator<Item = (String, Candidate)>) {
     let groups = grouped(all);
     if !groups.is_empty() {
-        title(out, head);
+        out.part(head);
     }
     for (why, who) in groups {
         out.wrap("  - ", format!("{why}: {}", names(&who)));

@@ -49,6 +49,12 @@ impl Document {
         self.blocks.push(Block::Title(text.into()));
     }
 
+    /// Adds a heading below an empty line.
+    pub fn part(&mut self, text: impl Into<String>) {
+        self.blank();
+        self.title(text);
+    }
+
     /// Adds a sentence, whose later lines begin two columns further to the right.
     pub fn line(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Line(text.into()));

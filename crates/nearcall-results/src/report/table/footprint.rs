@@ -27,8 +27,7 @@ pub fn table(found: &MemoryFindings, style: Style) -> String {
         print_setups(&mut out, setups);
     }
     if !found.skipped.is_empty() {
-        out.blank();
-        out.title("Skipped");
+        out.part("Skipped");
         for skip in &found.skipped {
             out.wrap(&label(&skip.what), clean(&skip.reason));
         }
@@ -41,8 +40,7 @@ fn print_growth(out: &mut Document, connections: &[ConnectionMemory]) {
     if connections.is_empty() {
         return;
     }
-    out.blank();
-    out.title("Each idle connection takes (slope over all levels)");
+    out.part("Each idle connection takes (slope over all levels)");
     out.table(&GROWTH, connections);
     for one in connections {
         let reasons = [("stopped", &one.stopped), ("unknown", &one.unreadable)];
@@ -69,8 +67,7 @@ fn print_limit(out: &mut Document, limit: &str, uncounted: u32) {
 
 fn print_setups(out: &mut Document, found: &SetupsMemory) {
     let rounds = found.setups.iter().map(|one| one.pss_bytes.len()).max().unwrap_or(0);
-    out.blank();
-    out.title(format!("Services in processes, in libraries and linked; median of {rounds} rounds"));
+    out.part(format!("Services in processes, in libraries and linked; median of {rounds} rounds"));
     out.grid(
         columns::grouped(&SETUPS, &found.setups, |one| match one.services {
             1 => "1 service".to_owned(),
