@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use nearcall_results::dataset::import::import;
-use nearcall_results::dataset::{Arrival, DataSet, Exported, Format, Outcome, StoreError, export};
-use nearcall_results::report::lines::Writer;
+use nearcall_results::dataset::{
+    Arrival, DataSet, Exported, Format, Outcome, StoreError, StoreProblem, export,
+};
+use nearcall_results::report::document::Document;
 use nearcall_results::run::printable;
 use serde_json::json;
 
@@ -136,9 +138,9 @@ fn add(args: &AddArgs) -> anyhow::Result<End> {
             "{taken} of paths were removed. Before you publish the data set, check the \
              kernel's command line in it."
         );
-        let mut out = Writer::new(style());
-        out.wrap("", &text);
-        output::result(&out.finish())?;
+        let mut out = Document::default();
+        out.wrap("", text);
+        output::result(&out.text(style()))?;
     }
     Ok(End::Done)
 }
@@ -167,15 +169,15 @@ fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<En
         }))?;
         return Ok(End::Done);
     }
-    let mut text = Writer::new(style());
+    let mut text = Document::default();
     for arrival in arrivals {
         // Both are names that others may have given.
         let from = printable(&arrival.from.display().to_string());
         let place = printable(&arrival.place);
         match arrival.outcome {
-            Outcome::Added => text.wrap("added      ", &place),
+            Outcome::Added => text.wrap("added      ", place),
             Outcome::Duplicate => {
-                text.wrap("duplicate  ", &format!("{from} is {place}"));
+                text.wrap("duplicate  ", format!("{from} is {place}"));
             }
         }
     }
@@ -186,8 +188,8 @@ fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<En
         many => format!(", {many} were there already"),
     };
     let summary = format!("{} added{there}: {}", runs(added), data.directory().display());
-    text.wrap("", &summary);
-    output::result(&text.finish())?;
+    text.wrap("", summary);
+    output::result(&text.text(style()))?;
     Ok(End::Done)
 }
 
@@ -221,7 +223,9 @@ fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
     for (format, file) in &files {
         done = match export(&data, *format, file) {
             // Whoever reads has seen enough.
-            Err(StoreError::Io { error, .. }) if error.kind() == ErrorKind::BrokenPipe => {
+            Err(StoreError { problem: StoreProblem::Io(error), .. })
+                if error.kind() == ErrorKind::BrokenPipe =>
+            {
                 return Ok(End::Done);
             }
             outcome => outcome?,
@@ -265,14 +269,14 @@ fn import_archive(args: &ImportArgs) -> anyhow::Result<End> {
         output::json(&imported(&run, &stored, outcome))?;
         return Ok(End::Done);
     }
-    let mut text = Writer::new(style());
+    let mut text = Document::default();
     let figures = format!("{} figures of {}", run.cells.len(), clean(&run.machine.cpu_model));
-    text.wrap(&format!("{outcome:<10} "), &stored.display().to_string());
-    text.wrap("", &figures);
+    text.wrap(&format!("{outcome:<10} "), stored.display().to_string());
+    text.wrap("", figures);
     for warning in &run.warnings {
-        text.wrap("warning    ", &sanitize(warning));
+        text.wrap("warning    ", sanitize(warning));
     }
-    output::result(&text.finish())?;
+    output::result(&text.text(style()))?;
     Ok(End::Done)
 }
 

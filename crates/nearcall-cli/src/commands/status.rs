@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use nearcall::CallOptions;
 use nearcall_host::proto::{HostCaller, HostStatusReply, HostStatusRequest, HostedService};
-use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::document;
+use nearcall_results::report::lines::{Ink, Style};
 use nearcall_results::report::number::MISSING;
 use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
@@ -129,7 +130,7 @@ impl Row {
 }
 
 fn text(reply: &HostStatusReply, pid: Option<i32>, is_elsewhere: bool, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = document::Document::default();
     let mut grid = Grid::new(&HEAD).compact();
     for service in &reply.services {
         grid.row(cells(service));
@@ -137,16 +138,16 @@ fn text(reply: &HostStatusReply, pid: Option<i32>, is_elsewhere: bool, style: St
             grid.paint(STATE, Ink::Bad);
         }
     }
-    grid.print(&mut out);
+    out.grid(grid);
     if is_elsewhere {
         out.note("the host is in another PID namespace, and these numbers are those of there");
     }
     out.blank();
     for service in reply.services.iter().filter(|service| !service.last_end.is_empty()) {
         let label = format!("  {}  ", printable(&service.name));
-        out.wrap(&label, &printable(&format!("{} {}", service.name, service.last_end)));
+        out.wrap(&label, printable(&format!("{} {}", service.name, service.last_end)));
         for line in &service.last_lines {
-            out.wrap("    | ", &printable(line));
+            out.wrap("    | ", printable(line));
         }
     }
     let up = reply.services.iter().filter(|service| service.state == UP).count();
@@ -155,14 +156,14 @@ fn text(reply: &HostStatusReply, pid: Option<i32>, is_elsewhere: bool, style: St
         0 => String::new(),
         count => format!(", and {count} replaced processes finish their calls"),
     };
-    out.answer(&format!(
+    out.answer(format!(
         "{up} of {} services are up. Host{} of {} runs for {}{retiring}{stopping}.",
         reply.services.len(),
         pid.map_or_else(String::new, |pid| format!(" {pid}")),
         printable(&reply.file),
         uptime(reply.uptime_ms)
     ));
-    out.finish()
+    out.text(style)
 }
 
 fn cells(service: &HostedService) -> Vec<String> {

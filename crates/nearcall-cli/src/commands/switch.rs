@@ -8,7 +8,8 @@ use anyhow::bail;
 use clap::Args;
 use nearcall::control::{ServerCaller, SwitchOutcome, SwitchRequest};
 use nearcall::{CallOptions, Code, Mechanism};
-use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::document;
+use nearcall_results::report::lines::{Ink, Style};
 use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
 use serde::Serialize;
@@ -126,7 +127,7 @@ fn code_name(number: i32) -> String {
 }
 
 fn text(rows: &[Row], mechanism: &str, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = document::Document::default();
     let mut grid = Grid::new(&HEAD).compact();
     for row in rows {
         // A server chooses the texts that it replies with.
@@ -137,18 +138,18 @@ fn text(rows: &[Row], mechanism: &str, style: Style) -> String {
             grid.paint(AFTER, Ink::Bad);
         }
     }
-    grid.print(&mut out);
+    out.grid(grid);
     let stay: Vec<_> = rows.iter().filter_map(|row| Some((row, row.why.as_ref()?))).collect();
     if !stay.is_empty() {
         out.blank();
         out.title("Why");
         for (row, why) in &stay {
-            out.wrap(&format!("  {}  ", row.connection), &printable(&why.text));
+            out.wrap(&format!("  {}  ", row.connection), printable(&why.text));
         }
     }
     let moved = rows.len() - stay.len();
-    out.answer(&format!("{moved} of {} connections use {mechanism}.", rows.len()));
-    out.finish()
+    out.answer(format!("{moved} of {} connections use {mechanism}.", rows.len()));
+    out.text(style)
 }
 
 const SCHEMA: &str = "nearcall.switch/1";
