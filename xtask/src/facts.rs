@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
 
+use toml::{Table, Value};
+
 /// Present, or the reason why not.
 pub type Presence = Result<(), String>;
 
@@ -48,8 +50,10 @@ impl Facts {
         let target = target_directory(&root);
         let nightly = "rustup toolchain install nightly --profile minimal";
         let no_version = || io::Error::other("Cargo.toml has no rust-version");
-        let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
-        let oldest_rust = rust_version(&manifest).ok_or_else(no_version)?.to_owned();
+        let manifest = read_manifest(&root.join("Cargo.toml"))?;
+        let package = manifest.get("workspace").and_then(|workspace| workspace.get("package"));
+        let oldest_rust = package.and_then(|package| package.get("rust-version")?.as_str());
+        let oldest_rust = oldest_rust.ok_or_else(no_version)?.to_owned();
         Ok(Self {
             miri: tool(
                 &["+nightly", "miri", "--version"],
@@ -63,7 +67,7 @@ impl Facts {
             ),
             oldest_rust,
             cargo_fuzz: tool(&["fuzz", "--version"], "cargo install cargo-fuzz --locked"),
-            fuzz_targets: fs::read_to_string(root.join("fuzz/Cargo.toml"))
+            fuzz_targets: read_manifest(&root.join("fuzz/Cargo.toml"))
                 .map(|manifest| target_names(&manifest))
                 .unwrap_or_default(),
             deny: tool(&["deny", "--version"], "cargo install cargo-deny --locked"),
@@ -91,12 +95,6 @@ fn tool(arguments: &[&str], cure: &str) -> Presence {
     }
 }
 
-/// The version in the line `rust-version = "1.88"` of a manifest.
-fn rust_version(manifest: &str) -> Option<&str> {
-    let line = manifest.lines().find(|line| line.starts_with("rust-version"))?;
-    line.split('"').nth(1)
-}
-
 /// The sanitizers need a standard library that is built with them.
 fn rust_src() -> Presence {
     let mut rustc = Command::new("rustc");
@@ -114,17 +112,14 @@ fn rust_src() -> Presence {
 }
 
 /// The names in the `[[bin]]` sections of the manifest of `fuzz/`.
-fn target_names(manifest: &str) -> Vec<String> {
-    let mut in_bin = false;
-    let mut names = Vec::new();
-    for line in manifest.lines() {
-        if line.starts_with('[') {
-            in_bin = line == "[[bin]]";
-        } else if in_bin && line.starts_with("name") {
-            names.extend(line.split('"').nth(1).map(str::to_owned));
-        }
-    }
-    names
+fn target_names(manifest: &Table) -> Vec<String> {
+    let targets = manifest.get("bin").and_then(Value::as_array).into_iter().flatten();
+    targets.filter_map(|target| Some(target.get("name")?.as_str()?.to_owned())).collect()
+}
+
+fn read_manifest(path: &Path) -> io::Result<Table> {
+    let named = |error: toml::de::Error| io::Error::other(format!("{}: {error}", path.display()));
+    fs::read_to_string(path)?.parse().map_err(named)
 }
 
 #[cfg(test)]
@@ -135,13 +130,6 @@ mod tests {
     fn fuzz_targets_are_the_binaries() {
         let manifest = "[package]\nname = \"fuzz\"\n\n[[bin]]\nname = \"frame\"\ntest = false\n\n\
                         [dependencies]\n\n[[bin]]\nname = \"region\"\n";
-        assert_eq!(target_names(manifest), ["frame", "region"]);
-    }
-
-    #[test]
-    fn the_oldest_compiler_is_that_of_the_manifest() {
-        let manifest = "[workspace.package]\nedition = \"2024\"\nrust-version = \"1.88\"\n";
-        assert_eq!(rust_version(manifest), Some("1.88"));
-        assert_eq!(rust_version("[workspace]\n"), None);
+        assert_eq!(target_names(&manifest.parse().unwrap()), ["frame", "region"]);
     }
 }

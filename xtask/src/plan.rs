@@ -473,81 +473,57 @@ mod tests {
         }
     }
 
-    fn names(steps: &[Step]) -> Vec<String> {
+    /// The names of the steps, "no" before those that are skipped.
+    fn names(steps: &[Step]) -> String {
         let name = |step: &Step| match step {
             Step::Run(command) => command.name.to_owned(),
             Step::Skip { name, .. } => format!("no {name}"),
         };
-        steps.iter().map(name).collect()
+        steps.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
-    const FIRST: [&str; 3] = ["format", "tidy", "clippy"];
+    /// The command of the only step of this name.
+    #[track_caller]
+    fn command(steps: &[Step], name: &str) -> String {
+        let named = steps.iter().filter_map(|step| match step {
+            Step::Run(command) if command.name == name => Some(command.to_string()),
+            _ => None,
+        });
+        let [command] = named.collect::<Vec<_>>().try_into().unwrap();
+        command
+    }
 
-    const PROGRAM: [&str; 15] = [
-        "mechanisms",
-        "doctor",
-        "bench",
-        "show",
-        "show",
-        "calls",
-        "reproduce",
-        "timers",
-        "profile",
-        "gen",
-        "thermostat",
-        "report",
-        "compare",
-        "data",
-        "advise",
-    ];
+    const FIRST: &str = "format, tidy, clippy";
+
+    const PROGRAM: &str = "mechanisms, doctor, bench, show, show, calls, reproduce, timers, \
+                           profile, gen, thermostat, report, compare, data, advise";
 
     #[test]
     fn ci_runs_everything_that_is_there() {
-        let rest = [
-            "test",
-            "doc",
-            "oldest Rust",
-            "deny",
-            "loom",
-            "simulate",
-            "switch-storm",
-            "no miri",
-            "no fuzz",
-        ];
         let steps = steps(&Chore::Ci { quick: false }, &everything());
-        assert_eq!(names(&steps), [&FIRST[..], &rest, &PROGRAM].concat());
+        let rest = "test, doc, oldest Rust, deny, loom, simulate, switch-storm, no miri, no fuzz";
+        assert_eq!(names(&steps), [FIRST, rest, PROGRAM].join(", "));
     }
 
     #[test]
     fn each_sanitizer_sees_each_part_or_none_is_run() {
         let chore = Chore::Sanitize { seconds: 7 };
-        let all = steps(&chore, &everything());
-        let expected = ["channel", "runtime", "stress"];
-        let expected = ["address", "thread"]
-            .iter()
-            .flat_map(|sanitizer| expected.iter().map(move |part| format!("{sanitizer} {part}")));
-        assert_eq!(names(&all), expected.collect::<Vec<_>>());
-        assert!(names(&steps(&chore, &nothing())).iter().all(|name| name.starts_with("no ")));
+        let all = "address channel, address runtime, address stress, \
+                   thread channel, thread runtime, thread stress";
+        assert_eq!(names(&steps(&chore, &everything())), all);
+        let none = names(&steps(&chore, &nothing()));
+        assert!(none.split(", ").all(|name| name.starts_with("no ")), "{none}");
     }
 
     #[test]
     fn ci_says_what_it_skips() {
         let full = names(&steps(&Chore::Ci { quick: false }, &nothing()));
-        let rest = ["test", "doc", "no oldest Rust", "no deny", "loom"];
-        assert_eq!(full[..FIRST.len() + rest.len()], [&FIRST[..], &rest].concat());
+        let rest = "test, doc, no oldest Rust, no deny, loom";
+        assert!(full.starts_with(&[FIRST, rest].join(", ")), "{full}");
         let quick = names(&steps(&Chore::Ci { quick: true }, &everything()));
-        let rest = [
-            "unit tests",
-            "no test",
-            "no doc",
-            "no oldest Rust",
-            "no deny",
-            "no loom",
-            "no simulate",
-            "no switch-storm",
-            "no program",
-        ];
-        assert_eq!(quick, [&FIRST[..], &rest].concat());
+        let rest = "unit tests, no test, no doc, no oldest Rust, no deny, no loom, no simulate, \
+                    no switch-storm, no program";
+        assert_eq!(quick, [FIRST, rest].join(", "));
     }
 
     #[test]
@@ -574,30 +550,18 @@ mod tests {
 
     #[test]
     fn a_release_check_installs_what_is_missing() {
-        let checks = [
-            "deny",
-            "miri",
-            "oldest Rust",
-            "fuzz frame",
-            "fuzz region",
-            "kill-storm",
-            "kill-switches",
-            "stress",
-            "simulate",
-            "switch-storm",
-        ];
+        let checks = "deny, miri, oldest Rust, fuzz frame, fuzz region, kill-storm, \
+                      kill-switches, stress, simulate, switch-storm";
         let all = names(&steps(&Chore::ReleaseCheck, &everything()));
-        assert_eq!(all, [&checks[..], &PROGRAM].concat());
+        assert_eq!(all, [checks, PROGRAM].join(", "));
         let targets = everything().fuzz_targets;
         let bare = Facts { fuzz_targets: targets, ..nothing() };
         let all = names(&steps(&Chore::ReleaseCheck, &bare));
-        let installs =
-            ["install deny", "install nightly", "install miri", "install fuzz", "install Rust"];
-        assert_eq!(
-            all.iter().filter(|name| name.starts_with("install")).collect::<Vec<_>>(),
-            installs
-        );
-        assert!(checks.iter().all(|check| all.contains(&(*check).to_owned())), "{all:?}");
+        let (installs, rest): (Vec<&str>, Vec<&str>) =
+            all.split(", ").partition(|name| name.starts_with("install"));
+        let expected = "install deny, install nightly, install miri, install fuzz, install Rust";
+        assert_eq!(installs.join(", "), expected);
+        assert_eq!(rest.join(", "), [checks, PROGRAM].join(", "));
     }
 
     #[test]
@@ -611,10 +575,9 @@ mod tests {
     #[test]
     fn the_advice_is_tested_by_a_program_of_its_own() {
         let steps = steps(&Chore::AdviseCheck { sets: 3, seed: 9 }, &nothing());
-        let [Step::Run(command)] = &steps[..] else { panic!("{steps:?}") };
         let expected = "cargo run --release -p nearcall-bench --example advise_check -- --sets 3 \
                         --seed 9";
-        assert_eq!(command.to_string(), expected);
+        assert_eq!(command(&steps, "advise-check"), expected);
     }
 
     #[test]
@@ -622,21 +585,15 @@ mod tests {
         for (chore, packages) in
             [(Chore::Ci { quick: false }, LIBRARIES), (Chore::ReleaseCheck, ALL_BUT_PEERS)]
         {
-            let commands = steps(&chore, &everything()).into_iter().filter_map(|step| match step {
-                Step::Run(command) if command.name == "oldest Rust" => Some(command.to_string()),
-                _ => None,
-            });
             let expected = format!("CARGO_TARGET_DIR=target/oldest cargo +1.88 check {packages}");
-            assert_eq!(commands.collect::<Vec<_>>(), [expected]);
+            assert_eq!(command(&steps(&chore, &everything()), "oldest Rust"), expected);
         }
     }
 
     #[test]
     fn a_simulation_has_a_configuration_and_takes_as_long_as_asked() {
         let chore = Chore::Simulate { seconds: Some(90), seed: None };
-        let steps = steps(&chore, &nothing());
-        let [Step::Run(command)] = &steps[..] else { panic!("{steps:?}") };
-        let command = command.to_string();
+        let command = command(&steps(&chore, &nothing()), "simulate");
         let wrapper = "RUSTC_WORKSPACE_WRAPPER=repository/xtask/cfg/simulation ";
         assert!(command.contains(wrapper), "{command}");
         assert!(command.contains("NEARCALL_SIMULATION_S=90"), "{command}");
@@ -645,28 +602,20 @@ mod tests {
 
     #[test]
     fn a_storm_of_switches_takes_the_build_of_the_tests_in_ci() {
-        let ci = steps(&Chore::Ci { quick: false }, &nothing());
-        let alone = steps(&Chore::SwitchStorm { minutes: 3, seed: 9 }, &nothing());
-        let storm = |steps: &[Step]| {
-            steps.iter().find_map(|step| match step {
-                Step::Run(command) if command.name == "switch-storm" => Some(command.to_string()),
-                _ => None,
-            })
-        };
-        assert!(!storm(&ci).unwrap().contains("--release"));
-        let alone = storm(&alone).unwrap();
+        let storm = |chore: &Chore| command(&steps(chore, &nothing()), "switch-storm");
+        assert!(!storm(&Chore::Ci { quick: false }).contains("--release"));
+        let alone = storm(&Chore::SwitchStorm { minutes: 3, seed: 9 });
         assert!(alone.contains("--release") && alone.contains("NEARCALL_STORM_S=180"), "{alone}");
     }
 
     #[test]
     fn the_storm_tells_the_test_how_long() {
         let steps = steps(&Chore::KillStorm { kills: 7 }, &nothing());
-        let [Step::Run(messages), Step::Run(switches)] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!(
-            messages.to_string(),
+            command(&steps, "kill-storm"),
             "NEARCALL_KILLS=7 cargo test -p nearcall-channel --release --test it killed_peer -- \
              --nocapture"
         );
-        assert!(switches.to_string().contains("killed_switches"), "{switches}");
+        assert!(command(&steps, "kill-switches").contains("killed_switches"));
     }
 }

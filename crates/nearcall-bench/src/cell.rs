@@ -89,6 +89,19 @@ impl CellSpec {
         route.mechanism().map(|_| Self { subject: Subject::Bare(route), shape, ..*self })
     }
 
+    /// Times of single exchanges, under no special conditions.
+    #[must_use]
+    pub fn latency(subject: Subject, shape: Shape, message_bytes: u64, wait: WaitPolicy) -> Self {
+        let conditions = Conditions::default();
+        Self { kind: Kind::Latency, subject, shape, message_bytes, wait, conditions }
+    }
+
+    /// Empty calls of one client.
+    #[must_use]
+    pub fn empty_call(route: Route, wait: WaitPolicy) -> Self {
+        Self::latency(Subject::Call(route), Shape::Call, 0, wait)
+    }
+
     /// A server without calls.
     #[must_use]
     pub fn at_rest(
@@ -98,12 +111,8 @@ impl CellSpec {
         spot: PinChoice,
     ) -> Self {
         Self {
-            kind: Kind::Latency,
-            subject: Subject::AtRest(mechanism),
-            shape: Shape::Call,
-            message_bytes: 0,
-            wait,
             conditions: Conditions { spot, idle_connections, ..Conditions::default() },
+            ..Self::latency(Subject::AtRest(mechanism), Shape::Call, 0, wait)
         }
     }
 

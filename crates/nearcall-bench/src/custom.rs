@@ -11,7 +11,7 @@ pub use crate::custom_name::{CustomName, NotAName};
 pub use crate::exchange::count::EndReport;
 pub use crate::exchange::job::Job;
 pub use crate::exchange::measured::Measured;
-pub use crate::exchange::opened::{Opened, ask};
+pub use crate::exchange::opened::{Opened, OpenedEnd, ask};
 pub use crate::exchange::{Cause, End, Failure, Got};
 pub use crate::floor::alone::measure as measure_alone;
 pub use crate::floor::carrier::{Carrier, open};
@@ -38,7 +38,7 @@ pub trait CustomSubjects {
         meeting: &'a Meeting,
         role: Role,
         cell: &CellSpec,
-    ) -> Result<Box<dyn Opened + 'a>, Failure>;
+    ) -> OpenedEnd<'a>;
 }
 
 /// No subjects but those of the harness.
@@ -55,7 +55,7 @@ impl CustomSubjects for NoSubjects {
         _meeting: &'a Meeting,
         _role: Role,
         _cell: &CellSpec,
-    ) -> Result<Box<dyn Opened + 'a>, Failure> {
+    ) -> OpenedEnd<'a> {
         Err(Failure::other(format!("this program has no subject {name:?}")))
     }
 }

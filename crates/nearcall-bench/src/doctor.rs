@@ -109,7 +109,10 @@ pub fn read_facts() -> Facts {
 /// Judges the facts: every check once, the worst first.
 #[must_use]
 pub fn findings(facts: &Facts) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = checks::ALL.iter().map(|check| check.run(facts)).collect();
+    let mut findings = Vec::new();
+    for (concerns, checks) in checks::ALL {
+        findings.extend(checks.iter().map(|check| check.run(concerns, facts)));
+    }
     // A stable sort: findings of equal severity keep the order of the checks.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings

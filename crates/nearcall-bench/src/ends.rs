@@ -10,7 +10,7 @@ use crate::exchange::Failure;
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::job::Job;
 use crate::exchange::measured::Measured;
-use crate::exchange::opened::Opened;
+use crate::exchange::opened::OpenedEnd;
 use crate::floor::carrier::{self, Carrier};
 use crate::floor::chunked::Chunks;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
@@ -40,9 +40,7 @@ impl Connection {
         let begin_ns = clock::monotonic_ns();
         let endpoint = connect(&Address::Abstract(meet_at.to_owned()), mechanism, &options)?;
         let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
-        let room_bytes = endpoint.room_bytes()?;
-        let sizes = effective_sizes(&endpoint, &options, room_bytes);
-        let buffer_bytes = room_bytes.max(endpoint.buffer_bytes()) as u64;
+        let (sizes, buffer_bytes) = sizes_of(&endpoint, &options)?;
         Ok(Self { end: ChannelEnd::new(endpoint)?, set_up_ns, sizes, buffer_bytes })
     }
 }
@@ -56,22 +54,23 @@ fn options(cell: &CellSpec) -> Options {
     options
 }
 
-/// Sizes as asked for and as read back.
-pub(crate) fn effective_sizes(
+/// Sizes as asked for and as read back, and what the channel holds.
+pub(crate) fn sizes_of(
     endpoint: &Endpoint,
     options: &Options,
-    room_bytes: usize,
-) -> Vec<EffectiveSize> {
+) -> Result<(Vec<EffectiveSize>, u64), Failure> {
+    let room_bytes = endpoint.room_bytes()?;
     let size = |name: &str, requested: u32, effective: usize| EffectiveSize {
         name: name.to_owned(),
         requested: Some(requested.into()),
         effective: effective as u64,
     };
-    vec![
+    let sizes = vec![
         // What the kernel's object really has, in its own way of counting.
         size(ROOM_BYTES, options.buffer_bytes, room_bytes),
         size("message_bytes_max", options.message_bytes_max, endpoint.message_bytes_max()),
-    ]
+    ];
+    Ok((sizes, room_bytes.max(endpoint.buffer_bytes()) as u64))
 }
 
 /// Waits for the client's end of a mechanism, as `cell` wants it.
@@ -89,11 +88,7 @@ pub(crate) fn measure_alone(job: &Job) -> Option<Result<Measured, Failure>> {
 }
 
 /// Opens the end of a floor.
-pub(crate) fn open<'a>(
-    meeting: &'a Meeting,
-    role: Role,
-    cell: &CellSpec,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+pub(crate) fn open<'a>(meeting: &'a Meeting, role: Role, cell: &CellSpec) -> OpenedEnd<'a> {
     let bytes = cell.bytes();
     let Subject::Floor(floor) = cell.subject else {
         return Err(Failure::other(format!("{} is no floor", cell.subject)));
@@ -111,10 +106,7 @@ pub(crate) fn open<'a>(
     }
 }
 
-fn open_floor<'a>(
-    carrier: impl Carrier + 'a,
-    meeting: &Meeting,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+fn open_floor<'a>(carrier: impl Carrier + 'a, meeting: &Meeting) -> OpenedEnd<'a> {
     carrier::open(carrier, meeting, FLOOR_BUFFER_BYTES)
 }
 

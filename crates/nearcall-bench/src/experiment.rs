@@ -1,23 +1,16 @@
-//! The experiments that `bench` has: a table, and one file for each.
+//! The experiments that `bench` has: a table of rows, which come from the files of this module.
 //!
-//! **Invariants:** an experiment is a row of [`ALL`] and the file that the row comes from. Its
+//! **Invariants:** an experiment is a row and its name in [`ALL`]. Its
 //! cells are a function of the plan and of facts about the machine; launches, interleaving,
 //! warm-up, statistics and grades are those of every run (`runner.rs`).
 //! **Not here:** the loops that are measured (`exchange/`, `calls/`), the tables
 //! (`nearcall-results`).
 
 mod budgets;
-mod burst;
 mod calls;
-mod clients;
-mod connect;
-mod idle_clients;
-mod idle_gap;
 mod matrix;
 mod mechanisms;
-mod open_loop;
 mod switches;
-mod threads;
 mod traffic;
 mod wait_policies;
 
@@ -36,17 +29,11 @@ use crate::run::{Cell, Kind, Run};
 use crate::runner::{self, BenchError, RunContext, Task};
 
 pub use budgets::BUDGETS;
-pub use burst::BURST;
 pub use calls::CALLS;
-pub use clients::CLIENTS;
-pub use connect::CONNECT;
-pub use idle_clients::IDLE_CLIENTS;
-pub use idle_gap::IDLE_GAP;
 pub use matrix::MATRIX;
 pub use mechanisms::{ALL_KINDS, LATENCY, THROUGHPUT};
-pub use open_loop::OPEN_LOOP;
 pub use switches::SWITCHES;
-pub use threads::THREADS;
+pub use traffic::{BURST, CLIENTS, CONNECT, IDLE_CLIENTS, IDLE_GAP, OPEN_LOOP, THREADS};
 pub use wait_policies::WAIT_POLICIES;
 
 /// All experiments, in the order in which they are listed.

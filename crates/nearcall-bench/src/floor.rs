@@ -108,25 +108,13 @@ impl fmt::Display for Floor {
 }
 
 impl FromStr for Floor {
-    type Err = UnknownFloor;
+    type Err = String;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|floor| floor.name() == name);
-        found.ok_or_else(|| UnknownFloor(name.to_owned()))
+        found.ok_or_else(|| format!("unknown floor {name:?}"))
     }
 }
-
-/// A word that names no floor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownFloor(pub String);
-
-impl fmt::Display for UnknownFloor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown floor {:?}", self.0)
-    }
-}
-
-impl std::error::Error for UnknownFloor {}
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use crate::cell::{CellSpec, Subject};
 use crate::conditions::Traffic;
 use crate::custom::{CustomSubjects, NoSubjects};
 use crate::ends::{self, Connection};
-use crate::exchange::opened::{Opened, ask};
+use crate::exchange::opened::{OpenedEnd, ask};
 use crate::exchange::{Failure, server, starts};
 use crate::floor::meeting::Meeting;
 use crate::launch::{LaunchRequest, Role, WorkerMessage, WorkerRequest};
@@ -163,7 +163,7 @@ fn open_any<'a>(
     role: Role,
     cell: &CellSpec,
     custom: &dyn CustomSubjects,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+) -> OpenedEnd<'a> {
     match cell.subject {
         Subject::Custom(name) => custom.open(name.as_str(), meeting, role, cell),
         _ => ends::open(meeting, role, cell),

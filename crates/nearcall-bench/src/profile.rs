@@ -178,12 +178,8 @@ fn undisturbed(plan: &ProfilePlan, context: &RunContext<'_>) -> Result<(Run, Cel
         ..BenchPlan::default()
     };
     let quiet = RunContext {
-        program: context.program.clone(),
         progress: &|_, _, _| (context.progress)(0, STEPS, "measuring undisturbed"),
-        interrupted: context.interrupted,
-        patience: context.patience,
-        waits_for_quiet: context.waits_for_quiet,
-        fault: context.fault,
+        ..context.clone()
     };
     let run = experiment::measure(&experiment::ALL_KINDS, &bench_plan, &quiet)
         .map_err(ProfileError::Bench)?;

@@ -39,6 +39,7 @@ pub(crate) mod processes;
 pub use processes::Program;
 
 /// What the caller brings along.
+#[derive(Clone)]
 pub struct RunContext<'a> {
     /// How to start a process that calls [`peer::run`](crate::peer::run).
     pub program: Program,
@@ -685,7 +686,8 @@ fn bytes(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-fn ns(duration: Duration) -> u64 {
+/// A duration in nanoseconds.
+pub(crate) fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -15,7 +15,7 @@ use crate::ends::Connection;
 use crate::exchange::Failure;
 use crate::exchange::job::{Job, Part};
 use crate::exchange::measured::Measured;
-use crate::exchange::opened::{self, Opened};
+use crate::exchange::opened::{self, Opened, OpenedEnd};
 use crate::floor::meeting::Meeting;
 use crate::histogram::Histogram;
 use crate::launch::{Fault, LaunchRequest, Role, WorkerMessage};
@@ -166,13 +166,10 @@ fn channels_at(request: &LaunchRequest) -> String {
     format!("{}-channels", request.meet_at)
 }
 
-/// One end, or why there is none.
-type End<'a> = Result<Box<dyn Opened + 'a>, Failure>;
-
 /// The ends of all cells.
 struct Ends<'a> {
     /// By the first cell of each; of what stays within one process only that it has none.
-    open: Vec<(usize, End<'a>)>,
+    open: Vec<(usize, OpenedEnd<'a>)>,
     /// Per cell, which of these it has.
     of_cell: Vec<usize>,
 }
@@ -180,11 +177,15 @@ struct Ends<'a> {
 impl<'a> Ends<'a> {
     /// Opens what the cells need, which both processes do in the same order: for a mechanism a
     /// connection for all of its cells, for a floor one for each.
-    fn open(request: &LaunchRequest, mut open: impl FnMut(usize, &CellSpec) -> End<'a>) -> Self {
+    fn open(
+        request: &LaunchRequest,
+        mut open: impl FnMut(usize, &CellSpec) -> OpenedEnd<'a>,
+    ) -> Self {
         let mut ends = Self { open: Vec::new(), of_cell: Vec::new() };
         for (at, cell) in request.cells.iter().enumerate() {
             let is_mechanism = matches!(cell.subject, Subject::Mechanism(_));
-            let same = |&(first, _): &(usize, End<'_>)| request.cells[first].unit() == cell.unit();
+            let same =
+                |&(first, _): &(usize, OpenedEnd<'_>)| request.cells[first].unit() == cell.unit();
             let known = ends.open.iter().position(same).filter(|_| is_mechanism);
             ends.of_cell.push(known.unwrap_or(ends.open.len()));
             if known.is_none() {
@@ -257,10 +258,7 @@ mod tests {
             server: Some(end),
             messages: count,
             elapsed_ns: ns * count,
-            median_ns: times.median_ns(),
-            times: Some(times.to_stored()),
-            messages_per_sample: 1,
-            ..Measured::default()
+            ..Measured::of(&times)
         }
     }
 

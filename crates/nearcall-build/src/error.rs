@@ -268,6 +268,9 @@ impl BuildError {
                     "{path}: does not exist, or lies in no include directory; add its directory \
                      with `Builder::include`"
                 ),
+                None if text.contains("name 'nearcall.") && text.ends_with("' is not defined") => {
+                    format!("{text}; add `import \"nearcall/options.proto\";`")
+                }
                 None => text,
             },
         }

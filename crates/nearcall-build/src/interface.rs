@@ -60,7 +60,8 @@ pub(crate) fn async_trait(service: &Service, types: &prost_build::Service) -> St
         false => "For a service that is shared by threads.".to_owned(),
     };
     let about = docs::paragraph(&format!(
-        "{start} Write the methods as `async fn`: their futures run on the executor of the \
+        "{start} Write the methods as `async fn`, with a `CallContext` and the request by value: \
+         their futures run on the executor of the \
          server's loop, or where `{}::spawn_on` puts them. The future of a call that is \
          cancelled, whose deadline has passed or whose caller is gone is dropped.",
         names.async_dispatcher

@@ -31,22 +31,28 @@
 //!
 //! - `trait Thermostat` with `set_target(&self, &Context, &Temperature) -> Result<Temperature,
 //!   Status>`, to implement, and `ThermostatDispatcher::new(service)`, for `Server::register`;
-//! - `trait ThermostatAsync` with the same methods as `async fn`, and `ThermostatAsyncDispatcher`;
+//! - `trait ThermostatAsync` with `async fn set_target(&self, CallContext, Temperature) ->
+//!   Result<Temperature, Status>`, which owns context and request, and `ThermostatAsyncDispatcher`;
 //! - `ThermostatCaller::new(&client, address)`, which waits, and `ThermostatAsyncCaller`, which
 //!   returns futures;
 //! - a struct for each message: `string` is `String`, `bytes` is `nearcall::Bytes`
 //!   ([`Builder::bytes`]), a map is a `HashMap` ([`Builder::btree_map`]).
+//!
+//! A method that `returns (stream R)` has one more parameter, `items: ItemSender<R>`
+//! (`AsyncItemSender<R>`), and returns `Result<(), Status>`; one that takes `(stream Q)` has
+//! `ItemReceiver<Q>` (`AsyncItemReceiver<Q>`) in the place of the request.
 //!
 //! How a method replies (at once, later, from a pool of threads, by `async`) is chosen where the
 //! service is implemented. The functions of the callers are
 //!
 //! | method | `ThermostatCaller` | `ThermostatAsyncCaller`, awaited |
 //! |---|---|---|
-//! | `rpc Get(Q) returns (R)` | `get(&q)`, `start_get(&q)` | `get(&q)` |
-//! | with `oneway` | `note(&q)` | `note(&q)` |
-//! | `returns (stream R)` | `watch(&q)`: `ReplyStream<R>` | `AsyncReplyStream<R>` |
-//! | `(stream Q)` | `upload()`: `RequestStream<Q, R>` | `AsyncRequestStream<Q, R>` |
-//! | both | `chat()`: a pair of them | a pair of them |
+//! | `rpc Get(Q) returns (R)` | `get(&q)`: `Result<R>` | `Result<R>` |
+//! | | `start_get(&q)`: `PendingCall<R>` | |
+//! | with `oneway` | `note(&q)`: `Result<()>` | `Result<()>` |
+//! | `returns (stream R)` | `watch(&q)`: `Result<ReplyStream<R>>` | `Result<AsyncReplyStream<R>>` |
+//! | `(stream Q)` | `upload()`: `Result<RequestStream<Q, R>>` | `Result<AsyncRequestStream<..>>` |
+//! | both | `chat()`: `Result` of a pair of them | `Result` of a pair of them |
 //! | none | `new(&client, address)`, `with(options)`, `loan(bytes)` | the same |
 //!
 //! Deadlines, metadata and what a call does that would have to wait are options of a caller:
@@ -72,7 +78,8 @@
 //! `protoc` is not needed. `import "nearcall/options.proto"` and `google/protobuf/*.proto` work
 //! without an include directory; those of an include directory win. Editions are not supported;
 //! proto2 is, apart from extensions of messages, which prost does not keep. A method may have
-//! `option (nearcall.oneway) = true;` or `option (nearcall.deadline_ms) = 250;`.
+//! `option (nearcall.oneway) = true;` or `option (nearcall.deadline_ms) = 250;`; its file imports
+//! `nearcall/options.proto`.
 //!
 //! # Invariants
 //!

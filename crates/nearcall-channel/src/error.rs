@@ -131,7 +131,10 @@ pub enum Violation {
 }
 
 /// Why a mechanism could not be opened.
+///
+/// Stands in a [`HandshakeError`](crate::HandshakeError).
 #[derive(Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// This kernel, its limits or its permissions do not allow the mechanism.
     #[error("not supported: {0}")]

@@ -20,7 +20,10 @@ pub use costs::{Calls, Copies, Costs};
 pub use set::{BadMechanismSet, MechanismSet};
 
 /// A way to move messages between two processes of one machine.
+///
+/// What it can do, [`Mechanism::capabilities`] says; what it costs, [`Mechanism::costs`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Mechanism {
     /// Shared memory; the waiter spins while that pays, then sleeps on a futex or a descriptor.
     Shm,
@@ -71,6 +74,8 @@ pub enum Mechanism {
 }
 
 /// The path of the bytes from one end to the other.
+///
+/// See [`Mechanism::data_path`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DataPath {
     /// The kernel copies them.
@@ -100,7 +105,10 @@ impl DataPath {
 }
 
 /// The capabilities of a mechanism. The conformance suite checks both answers of each.
+///
+/// See [`Mechanism::capabilities`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capabilities {
     /// Has a descriptor that an event loop can wait on.
     pub pollable: bool,

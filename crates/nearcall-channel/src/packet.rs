@@ -40,7 +40,10 @@ pub(crate) enum Packet {
 }
 
 /// Why one end refuses to go on. The text is for people, this for programs.
+///
+/// Stands in a [`HandshakeError`](crate::HandshakeError).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The versions do not fit.
     Version,

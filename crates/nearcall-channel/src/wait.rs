@@ -17,6 +17,8 @@ use crate::error::debug_as_display;
 use crate::limits::CHECKS_PER_YIELD;
 
 /// The policy by which an end waits for messages and for room.
+///
+/// A [`Mechanism`](crate::Mechanism) has some of them: `Mechanism::waits`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WaitPolicy {
     /// Spin as long as that pays on this machine, then sleep; see [`Spinner`](crate::Spinner).

@@ -4,41 +4,32 @@
 //! sizes lie within the limits, lists are not empty. One option has one name and one meaning in
 //! every command.
 //!
-//! **Not here:** what depends on the machine (`--pin`), which `commands/bench.rs` checks.
+//! **Not here:** the options of each command, which its file in `commands/` has beside what it does
+//! (those of `bench` are in `args/bench.rs`), and what depends on the machine (`--pin`), which
+//! `commands/bench.rs` checks.
 
-mod advise;
 mod bench;
-mod compare;
-mod data;
 mod help;
 mod options;
-mod profile;
-mod report;
-mod reproduce;
-mod servers;
-mod value;
+pub(crate) mod value;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use clap::{Args, ColorChoice, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ColorChoice, FromArgMatches, Parser, Subcommand, ValueEnum};
 use nearcall_bench::experiment::ALL_KINDS;
 use nearcall_results::sizes::MESSAGE_BYTES_MAX;
 
-pub(crate) use self::advise::AdviseArgs;
 pub(crate) use self::bench::{BenchArgs, ExperimentArgs, LibrariesArgs, MemoryArgs, Other};
-pub(crate) use self::compare::CompareArgs;
-pub(crate) use self::data::{AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, WhichArgs};
 pub(crate) use self::help::libraries_help;
-pub(crate) use self::options::{JsonArgs, PlacementArg, RunArgs};
-use self::options::{OutputArgs, QuickArgs};
-pub(crate) use self::profile::ProfileArgs;
-pub(crate) use self::report::ReportArgs;
-pub(crate) use self::reproduce::ReproduceArgs;
-pub(crate) use self::servers::{
-    ExplainArgs, HostArgs, RestartArgs, ServerChoice, StatusArgs, StopArgs, SwitchArgs,
+pub(crate) use self::options::{
+    BackgroundLoadArgs, JsonArgs, OutputArgs, PinArgs, PlacementArg, PlacementArgs, QuickArgs,
+    RunArgs, SeedArgs, TimeArgs,
 };
-pub(crate) use self::value::{Pin, Sizes};
+pub(crate) use self::value::{Pin, Sizes, ask_timeout, timeout};
+use crate::commands::{
+    advise, compare, data, doctor, explain, r#gen, host, list, mechanisms, profile, report,
+    reproduce, restart, show, status, stop, switch, timers,
+};
 
 /// Reads the arguments, the program's name first.
 ///
@@ -112,7 +103,7 @@ pub(crate) enum Command {
     /// Exit code: 0 advised; 1 refused, because needs contradict each other, evidence is missing,
     /// or the machine was too noisy; 2 usage error; 130 interrupted.
     #[command(before_help = advise::EXAMPLES)]
-    Advise(Box<AdviseArgs>),
+    Advise(Box<advise::AdviseArgs>),
 
     /// Compare two runs: slower, faster, or no difference
     ///
@@ -124,7 +115,7 @@ pub(crate) enum Command {
     /// Exit code: 0 compared; 1 slower by --fail-if-slower, refused, or too noisy for a verdict; 2
     /// usage error.
     #[command(before_help = compare::EXAMPLES)]
-    Compare(CompareArgs),
+    Compare(compare::CompareArgs),
 
     /// Write a page of figures and tables from stored runs
     ///
@@ -132,18 +123,18 @@ pub(crate) enum Command {
     /// other, those of several stand side by side and are never averaged. Runs whose definitions
     /// differ are refused.
     #[command(before_help = report::EXAMPLES)]
-    Report(ReportArgs),
+    Report(report::ReportArgs),
 
     /// Print the table of a stored run again
-    #[command(before_help = SHOW_EXAMPLES)]
-    Show(ShowArgs),
+    #[command(before_help = show::EXAMPLES)]
+    Show(show::ShowArgs),
 
     /// List the mechanisms, their capabilities, and what works here
-    #[command(before_help = MECHANISMS_EXAMPLES)]
+    #[command(before_help = mechanisms::EXAMPLES)]
     Mechanisms(JsonArgs),
 
     /// Report unsuitable machine settings, and how to fix them
-    #[command(before_help = DOCTOR_EXAMPLES)]
+    #[command(before_help = doctor::EXAMPLES)]
     Doctor(JsonArgs),
 
     /// Show where the time of one message goes
@@ -152,7 +143,7 @@ pub(crate) enum Command {
     /// and CPU time come from an undisturbed run of at most 3 seconds, or --time. Stacks are
     /// sampled only where they are permitted; otherwise the output explains how to permit them.
     #[command(before_help = profile::EXAMPLES)]
-    Profile(Box<ProfileArgs>),
+    Profile(Box<profile::ProfileArgs>),
 
     /// Repeat published studies of IPC and check their claims
     ///
@@ -161,7 +152,7 @@ pub(crate) enum Command {
     /// paper's statistic and by ours, and a verdict on each claim: CONFIRMED, REFUTED, INCONCLUSIVE
     /// or SKIPPED, with the evidence. All five take at most a quarter of an hour.
     #[command(before_help = reproduce::EXAMPLES)]
-    Reproduce(Box<ReproduceArgs>),
+    Reproduce(Box<reproduce::ReproduceArgs>),
 
     /// Measure clock overhead, resolution, sleep error and agreement
     ///
@@ -169,8 +160,8 @@ pub(crate) enum Command {
     /// cost of a reading, the smallest difference, the error of known sleeps, and the agreement of
     /// the clocks over the same spans. The counter is refused, with the reason, where it cannot be
     /// trusted. Takes about four seconds.
-    #[command(before_help = TIMERS_EXAMPLES)]
-    Timers(TimersArgs),
+    #[command(before_help = timers::EXAMPLES)]
+    Timers(timers::TimersArgs),
 
     /// Keep runs of many machines in a directory of plain files
     ///
@@ -178,22 +169,22 @@ pub(crate) enum Command {
     /// Runs of different machines are never averaged. For queries over many runs there are CSV and
     /// JSON lines, one row per cell.
     #[command(before_help = data::EXAMPLES, arg_required_else_help = true)]
-    Data(DataArgs),
+    Data(data::DataArgs),
 
     /// Generate Rust from .proto files, without a build script
     ///
     /// Writes one file per package with its messages, callers and dispatchers, and only if the file
     /// would change; the packages that the files import are generated too. In a build script, use
     /// the crate nearcall-build instead.
-    #[command(before_help = GEN_EXAMPLES)]
-    Gen(GenArgs),
+    #[command(before_help = r#gen::EXAMPLES)]
+    Gen(r#gen::GenArgs),
 
     /// List the servers that listen by name: objects, process, use
     ///
     /// Asks each server of this user over its own socket, for a second at most. One that does not
     /// answer is a row with the reason: it was killed, it is stopped, or the name is another
     /// user's.
-    #[command(before_help = servers::LIST_EXAMPLES)]
+    #[command(before_help = list::EXAMPLES)]
     List(JsonArgs),
 
     /// End a server as SIGTERM does, and wait for its process
@@ -204,8 +195,8 @@ pub(crate) enum Command {
     ///
     /// Exit code: 0 the process has ended, or had been killed; 1 it has not, or the server refused;
     /// 2 usage error.
-    #[command(before_help = servers::STOP_EXAMPLES)]
-    Stop(StopArgs),
+    #[command(before_help = stop::EXAMPLES)]
+    Stop(stop::StopArgs),
 
     /// Have clients of a server move to another mechanism, while calls go on
     ///
@@ -218,8 +209,8 @@ pub(crate) enum Command {
     ///
     /// Exit code: 0 all of them use the mechanism; 1 some do not, or the server refused; 2 usage
     /// error.
-    #[command(before_help = servers::SWITCH_EXAMPLES)]
-    Switch(SwitchArgs),
+    #[command(before_help = switch::EXAMPLES)]
+    Switch(switch::SwitchArgs),
 
     /// Explain why the connections of a server are where they are
     ///
@@ -228,8 +219,8 @@ pub(crate) enum Command {
     /// answers its own user and root.
     ///
     /// Exit code: 0 the server has answered; 1 it has not, or refused; 2 usage error.
-    #[command(before_help = servers::EXPLAIN_EXAMPLES)]
-    Explain(ExplainArgs),
+    #[command(before_help = explain::EXAMPLES)]
+    Explain(explain::ExplainArgs),
 
     /// Run a set of services that a file names, and keep them running
     ///
@@ -240,14 +231,14 @@ pub(crate) enum Command {
     ///
     /// Exit code: 0 stopped; 1 the file or the host's address cannot be used; 2 usage error; 130
     /// stopped at once by a second signal.
-    #[command(before_help = servers::HOST_EXAMPLES)]
-    Host(HostArgs),
+    #[command(before_help = host::EXAMPLES)]
+    Host(host::HostArgs),
 
     /// Show what the services of a host do
     ///
     /// Exit code: 0 the host has answered, whatever its services do; 1 it has not; 2 usage error.
-    #[command(before_help = servers::STATUS_EXAMPLES)]
-    Status(StatusArgs),
+    #[command(before_help = status::EXAMPLES)]
+    Status(status::StatusArgs),
 
     /// Restart services of a host, without losing a call
     ///
@@ -256,8 +247,8 @@ pub(crate) enum Command {
     /// not, nothing has changed.
     ///
     /// Exit code: 0 the new processes serve; 1 nothing was restarted; 2 usage error.
-    #[command(before_help = servers::RESTART_EXAMPLES)]
-    Restart(RestartArgs),
+    #[command(before_help = restart::EXAMPLES)]
+    Restart(restart::RestartArgs),
 
     /// The process of a group of libraries; started by `host` itself
     #[command(name = "host-group", hide = true)]
@@ -266,105 +257,6 @@ pub(crate) enum Command {
     /// A process that a measurement starts; started by `bench` itself
     #[command(name = "peer-process", hide = true)]
     PeerProcess,
-}
-
-/// Options of `timers`.
-#[derive(Debug, Args)]
-pub(crate) struct TimersArgs {
-    #[command(flatten)]
-    pub(crate) quick: QuickArgs,
-
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// Options of `show`.
-#[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
-    /// A run that `bench` has stored, or a result of `bench memory`
-    #[arg(value_name = "RUN.json")]
-    pub(crate) file: PathBuf,
-
-    /// Print every cell with its interval and its marks
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) all: bool,
-
-    #[command(flatten)]
-    pub(crate) format: JsonArgs,
-}
-
-/// Options of `gen`.
-#[derive(Debug, Args)]
-pub(crate) struct GenArgs {
-    /// Interface files, as paths or as names within an include directory
-    #[arg(value_name = "FILE.proto", required_unless_present = "descriptor_set")]
-    pub(crate) files: Vec<PathBuf>,
-
-    /// Encoded FileDescriptorSet with interfaces, as protoc writes; repeatable
-    #[arg(long, value_name = "FILE")]
-    pub(crate) descriptor_set: Vec<PathBuf>,
-
-    /// Directory of imports; repeatable [default: the directory of each file]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) include: Vec<PathBuf>,
-
-    /// Another Rust name for a service or method; repeatable
-    #[arg(long, value_name = "PACKAGE.SERVICE[.METHOD]=NAME", value_parser = pair)]
-    pub(crate) rename: Vec<(String, String)>,
-
-    /// Types of another crate or module, such as .common.v1=::common::v1; repeatable
-    #[arg(long, value_name = ".PACKAGE[.TYPE]=PATH", value_parser = pair)]
-    pub(crate) extern_path: Vec<(String, String)>,
-
-    /// An attribute of types, such as '.home.v1=#[derive(Eq)]'; repeatable
-    #[arg(long, value_name = "PATH=ATTRIBUTE", value_parser = pair)]
-    pub(crate) type_attribute: Vec<(String, String)>,
-
-    /// An attribute of fields; repeatable
-    #[arg(long, value_name = "PATH=ATTRIBUTE", value_parser = pair)]
-    pub(crate) field_attribute: Vec<(String, String)>,
-
-    /// Maps that become a BTreeMap, such as .home.v1.Plan.rooms, or . for all; repeatable
-    #[arg(long, value_name = "PATH")]
-    pub(crate) btree_map: Vec<String>,
-
-    /// Bytes fields that become nearcall::Bytes, all others Vec<u8>; repeatable [default: .]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) bytes: Vec<String>,
-
-    /// Leave out parts of services; repeatable or a list
-    #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
-    pub(crate) without: Vec<ServicePart>,
-
-    /// Also write this file, which includes the others in the modules of their packages
-    #[arg(long, value_name = "NAME.rs")]
-    pub(crate) include_file: Option<String>,
-
-    /// Directory of the generated files; created if it is missing
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out_dir: PathBuf,
-
-    #[command(flatten)]
-    pub(crate) format: JsonArgs,
-}
-
-/// A part of services that `gen --without` leaves out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ServicePart {
-    /// Callers
-    Callers,
-    /// Traits to implement, and dispatchers
-    Dispatchers,
-    /// Callers that wait, and traits of services of one thread
-    SyncApi,
-    /// Callers that return futures, and traits with async methods
-    AsyncApi,
-}
-
-/// Parses `KEY=VALUE`; the key has no `=`.
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
-    Ok((key.to_owned(), value.to_owned()))
 }
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NEARCALL_COMMIT"), ")");
@@ -378,36 +270,6 @@ Examples:
   nearcall compare BEFORE.json AFTER.json        slower or faster?
   nearcall report RUN.json -o report.html        figures and tables
   nearcall gen thermostat.proto --out-dir src    Rust from an interface file";
-
-const MECHANISMS_EXAMPLES: &str = "\
-Examples:
-  nearcall mechanisms
-  nearcall mechanisms --json | jq '.mechanisms[] | select(.supported) | .name'";
-
-const SHOW_EXAMPLES: &str = "\
-Examples:
-  nearcall show run.json
-  nearcall show --all run.json | less
-  nearcall show run.json --json | jq '.machine'";
-
-const TIMERS_EXAMPLES: &str = "\
-Examples:
-  nearcall timers
-  nearcall timers --quick                        a first look, in one second
-  nearcall timers --json | jq '.clocks[] | [.name, .overhead.mean_ns]'";
-
-const DOCTOR_EXAMPLES: &str = "\
-Examples:
-  nearcall doctor
-  nearcall doctor --json | jq -r '.findings[] | .advice'";
-
-const GEN_EXAMPLES: &str = "\
-Examples:
-  nearcall gen thermostat.proto --out-dir src/generated
-  nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated
-  nearcall gen shop.proto --out-dir src/generated --include-file all.rs
-  nearcall gen home.proto --out-dir src --rename home.v1.House.Scan=ScanRooms
-  nearcall gen --descriptor-set home.binpb --out-dir src --without callers";
 
 const _: () = assert!(MESSAGE_BYTES_MAX == 4 << 20, "the help of --size names the limit");
 

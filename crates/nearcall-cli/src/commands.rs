@@ -2,27 +2,27 @@
 //!
 //! 0: done. 1: failure. 2: usage error. 130: interrupted. A failure is one line on standard error.
 
-mod advise;
+pub(crate) mod advise;
 mod asked_server;
 mod bench;
-mod compare;
-mod data;
-mod doctor;
-mod explain;
+pub(crate) mod compare;
+pub(crate) mod data;
+pub(crate) mod doctor;
+pub(crate) mod explain;
 mod findings;
-mod r#gen;
-mod host;
-mod list;
-mod mechanisms;
-mod profile;
-mod report;
-mod reproduce;
-mod restart;
-mod show;
-mod status;
-mod stop;
-mod switch;
-mod timers;
+pub(crate) mod r#gen;
+pub(crate) mod host;
+pub(crate) mod list;
+pub(crate) mod mechanisms;
+pub(crate) mod profile;
+pub(crate) mod report;
+pub(crate) mod reproduce;
+pub(crate) mod restart;
+pub(crate) mod show;
+pub(crate) mod status;
+pub(crate) mod stop;
+pub(crate) mod switch;
+pub(crate) mod timers;
 
 use std::ffi::OsString;
 use std::fmt;

@@ -214,7 +214,7 @@ impl Host {
                     self.handle_findings();
                     self.handle_requests();
                 }
-                Some(Event::Timer(_)) | None => {}
+                _ => {}
             }
             let now = self.now();
             if self.supervisor.next_due().is_some_and(|due| due <= now) {

@@ -28,7 +28,10 @@ use crate::deadline::Deadline;
 pub struct SignalSet(libc::sigset_t);
 
 /// A signal that arrived.
+///
+/// [`Signal`] has the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SignalInfo {
     /// Its number; compare with [`Signal::as_raw`].
     pub signal: i32,

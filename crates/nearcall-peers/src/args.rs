@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use nearcall_results::report::lines::{Style, Writer};
+use nearcall_results::report::document::Document;
+use nearcall_results::report::lines::Style;
 use nearcall_results::report::table::table;
 use nearcall_results::{run, sizes};
 
@@ -115,17 +116,17 @@ fn command(args: &Args, arguments: Vec<String>) -> anyhow::Result<()> {
 
 /// How each of `rivals` was configured.
 fn about(rivals: &[Rival]) -> String {
-    let mut out = Writer::new(Style::PLAIN);
+    let mut out = Document::default();
     for rival in rivals {
-        out.push(&format!("{} ({}, {})", rival.name, rival.version, rival.waiting.name()));
+        out.line(format!("{} ({}, {})", rival.name, rival.version, rival.waiting.name()));
         out.wrap("  ", rival.about);
-        out.wrap("  ", &format!("Rate: {}.", rival.rate));
+        out.wrap("  ", format!("Rate: {}.", rival.rate));
         if let Some(missing) = rival.missing {
-            out.wrap("  ", &format!("SKIPPED here: {missing}."));
+            out.wrap("  ", format!("SKIPPED here: {missing}."));
         }
         out.blank();
     }
-    out.finish()
+    out.text(Style::PLAIN)
 }
 
 fn chosen(only: &[String]) -> anyhow::Result<Vec<Rival>> {

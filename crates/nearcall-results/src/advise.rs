@@ -41,7 +41,7 @@ mod text;
 pub mod trace;
 
 pub use advice::{Advice, Confidence, Figure, Ranked, RunnerUp, SCHEMA, Unmeasured};
-pub use candidates::{Candidate, Excluded, OURS, Violation, candidates, conflict, eligible};
+pub use candidates::{Candidate, Excluded, OURS, Violation, candidates, eligible};
 pub use exchange::Exchange;
 pub use looks::{FINALISTS_MAX, finalists, join};
 pub use needs::{Need, UnknownNeed};

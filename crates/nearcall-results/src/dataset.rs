@@ -14,4 +14,4 @@ mod store;
 
 pub use export::{Exported, Format, export};
 pub use identity::{kind_of_run, place, run_id};
-pub use store::{Arrival, DataSet, FILES_MAX, Outcome, StoreError};
+pub use store::{Arrival, DataSet, FILES_MAX, Outcome, StoreError, StoreProblem};

@@ -157,8 +157,7 @@ impl fmt::Debug for Histogram {
 }
 
 /// Whether a quantile says something: at least ten of `count` times must lie above it.
-#[must_use]
-pub fn quantile_allowed(count: u64, q: f64) -> bool {
+pub(crate) fn quantile_allowed(count: u64, q: f64) -> bool {
     // The small allowance keeps 10,000 times enough for 0.999: 1 - 0.999 is not exact in binary.
     q >= 0.0 && count as f64 * (1.0 - q) >= TIMES_ABOVE_QUANTILE_MIN - 1e-6
 }

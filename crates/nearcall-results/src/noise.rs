@@ -26,8 +26,7 @@ pub enum Grade {
 }
 
 /// How many there are of each grade, in words: `3 of grade B, 1 not graded`. Empty for none.
-#[must_use]
-pub fn count_words(grades: impl Iterator<Item = Option<Grade>> + Clone) -> String {
+pub(crate) fn count_words(grades: impl Iterator<Item = Option<Grade>> + Clone) -> String {
     let all = Grade::ALL.into_iter().map(Some).chain([None]);
     let words = all.filter_map(|wanted| {
         let name = wanted.map_or("not graded".to_owned(), |grade| format!("of grade {grade}"));
@@ -89,15 +88,13 @@ pub fn grade(facts: &NoiseFacts) -> Option<Graded> {
 
 /// The grade of a median or a rate, by its interval: A within ±2 %, B ±5 %, C ±25 %, D more. `None`
 /// without an interval.
-#[must_use]
-pub fn of_median(measured: Measured) -> Option<Grade> {
-    let half = measured.half_width()?;
-    Some(match half {
-        _ if half <= MEDIAN_MAX[0] => Grade::A,
-        _ if half <= MEDIAN_MAX[1] => Grade::B,
-        _ if half <= MEDIAN_MAX[2] => Grade::C,
-        _ => Grade::D,
-    })
+pub(crate) fn of_median(measured: Measured) -> Option<Grade> {
+    Some(by_limits(measured.half_width()?, MEDIAN_MAX))
+}
+
+/// The grade of a value that is A, B and C up to these limits.
+fn by_limits(value: f64, limits: [f64; 3]) -> Grade {
+    Grade::ALL[limits.iter().filter(|limit| value > **limit).count()]
 }
 
 /// The widest interval of a median for A, B and C, as the share by which it may be off either way.
@@ -148,15 +145,8 @@ struct Rule {
 impl Rule {
     fn judge(&self, facts: &NoiseFacts) -> Option<(Grade, String)> {
         let value = (self.value)(facts).filter(|value| value.is_finite())?;
-        let [a, b, c] = self.limits;
-        let grade = match value {
-            value if value <= a => Grade::A,
-            value if value <= b => Grade::B,
-            value if value <= c => Grade::C,
-            _ => Grade::D,
-        };
         let digits = if value < 10.0 { 1 } else { 0 };
-        Some((grade, format!("{value:.digits$}{}", self.says)))
+        Some((by_limits(value, self.limits), format!("{value:.digits$}{}", self.says)))
     }
 }
 

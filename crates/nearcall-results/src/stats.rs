@@ -20,8 +20,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// The quantile `q` of `values`, between 0 and 1, by linear interpolation between neighbours.
 ///
 /// `None` if empty or if any value or `q` is not a number. Copies and sorts the values.
-#[must_use]
-pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
+pub(crate) fn quantile(values: &[f64], q: f64) -> Option<f64> {
     if values.is_empty() || q.is_nan() || values.iter().any(|value| value.is_nan()) {
         return None;
     }
@@ -74,14 +73,8 @@ pub fn mean_and_deviation(values: &[f64]) -> Option<(f64, f64)> {
 /// `None` for zero degrees of freedom: one launch says nothing about the next.
 #[must_use]
 pub fn student_t_975(degrees: usize) -> Option<f64> {
-    let known = degrees.checked_sub(1)?;
-    Some(STUDENT_T_975.get(known).copied().unwrap_or_else(|| {
-        // Cornish-Fisher expansion around the normal quantile; exact to 4 digits above 30.
-        let (z, n) = (NORMAL_975, degrees as f64);
-        let first = (z.powi(3) + z) / 4.0;
-        let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-        z + first / n + second / (n * n)
-    }))
+    let degrees = Some(degrees).filter(|&degrees| degrees > 0)?;
+    Some(student::two_sided_quantile(two_samples::SIGNIFICANCE, degrees as f64))
 }
 
 /// What several launches say about one figure: times or rates, always above zero.
@@ -155,8 +148,7 @@ pub fn agree(a: [f64; 2], b: [f64; 2]) -> bool {
 
 /// Half the width of the 95 % interval of the mean of `values`, by Student's t distribution.
 /// `None` for fewer than two values.
-#[must_use]
-pub fn half_width(values: &[f64]) -> Option<f64> {
+pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
     let t = student_t_975(values.len().checked_sub(1)?)?;
     Some(t * (variance(values)? / values.len() as f64).sqrt())
 }
@@ -224,17 +216,6 @@ const MODE_MIN: usize = 2;
 
 /// How far apart two groups are at least, as a ratio.
 const MODE_GAP: f64 = 1.5;
-
-/// The 97.5 % quantile of the normal distribution.
-const NORMAL_975: f64 = 1.959_964;
-
-/// The 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom.
-const STUDENT_T_975: [f64; 30] = [
-    12.706_205, 4.302_653, 3.182_446, 2.776_445, 2.570_582, 2.446_912, 2.364_624, 2.306_004,
-    2.262_157, 2.228_139, 2.200_985, 2.178_813, 2.160_369, 2.144_787, 2.131_450, 2.119_905,
-    2.109_816, 2.100_922, 2.093_024, 2.085_963, 2.079_614, 2.073_873, 2.068_658, 2.063_899,
-    2.059_539, 2.055_529, 2.051_831, 2.048_407, 2.045_230, 2.042_272,
-];
 
 #[cfg(test)]
 pub(crate) mod tests;

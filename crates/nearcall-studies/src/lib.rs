@@ -23,7 +23,6 @@ pub mod stored;
 mod tables;
 
 // The harness and what it stores: modules of this crate use them by these names.
-use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -57,40 +56,31 @@ impl Study {
         Self::ShortComparison,
     ];
 
-    /// Its name on the command line and in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Motorola => "motorola",
-            Self::Enea => "enea",
-            Self::WisconsinLatency => "wisconsin-latency",
-            Self::WisconsinEvaluation => "wisconsin-evaluation",
-            Self::ShortComparison => "short-comparison",
-        }
-    }
+    /// Number, name and title of each, in the order above.
+    const TEXTS: [[&'static str; 3]; 5] = [
+        ["000", "motorola", "calls in an embedded platform (Motorola, a thesis of Linköping)"],
+        ["001", "enea", "throughput and latency, idle and under load (Enea)"],
+        ["002", "wisconsin-latency", "minimal latency of three mechanisms (Wisconsin)"],
+        ["003", "wisconsin-evaluation", "latency and throughput of three mechanisms (Wisconsin)"],
+        ["004", "short-comparison", "pipes, shared memory and sockets under 35 % load"],
+    ];
 
     /// Its number: "000" to "004".
     #[must_use]
     pub fn number(self) -> &'static str {
-        match self {
-            Self::Motorola => "000",
-            Self::Enea => "001",
-            Self::WisconsinLatency => "002",
-            Self::WisconsinEvaluation => "003",
-            Self::ShortComparison => "004",
-        }
+        Self::TEXTS[self as usize][0]
+    }
+
+    /// Its name on the command line and in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::TEXTS[self as usize][1]
     }
 
     /// What it is about, for a heading.
     #[must_use]
     pub fn title(self) -> &'static str {
-        match self {
-            Self::Motorola => "calls in an embedded platform (Motorola, a thesis of Linköping)",
-            Self::Enea => "throughput and latency, idle and under load (Enea)",
-            Self::WisconsinLatency => "minimal latency of three mechanisms (Wisconsin)",
-            Self::WisconsinEvaluation => "latency and throughput of three mechanisms (Wisconsin)",
-            Self::ShortComparison => "pipes, shared memory and sockets under 35 % load",
-        }
+        Self::TEXTS[self as usize][2]
     }
 }
 
@@ -101,32 +91,15 @@ impl fmt::Display for Study {
 }
 
 impl FromStr for Study {
-    type Err = UnknownStudy;
+    type Err = String;
 
-    /// Knows names and numbers.
-    fn from_str(text: &str) -> Result<Self, UnknownStudy> {
-        Self::ALL
-            .into_iter()
-            .find(|study| study.name() == text || study.number() == text)
-            .ok_or_else(|| UnknownStudy(text.to_owned()))
+    /// Knows names and numbers; otherwise lists them.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|one| one.name() == text || one.number() == text);
+        let known = Self::ALL.map(|study| format!(" {} ({})", study.name(), study.number()));
+        found.ok_or_else(|| format!("unknown study `{text}`; known:{}", known.concat()))
     }
 }
-
-/// A word that names no study. Its text lists those that there are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownStudy(pub String);
-
-impl fmt::Display for UnknownStudy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown study `{}`; known:", self.0)?;
-        for study in Study::ALL {
-            write!(f, " {} ({})", study.name(), study.number())?;
-        }
-        Ok(())
-    }
-}
-
-impl Error for UnknownStudy {}
 
 #[cfg(test)]
 mod tests {
@@ -143,7 +116,7 @@ mod tests {
 
     #[test]
     fn an_unknown_study_lists_all() {
-        let error = "ulm".parse::<Study>().unwrap_err().to_string();
+        let error = "ulm".parse::<Study>().unwrap_err();
         assert!(error.contains("`ulm`"), "{error}");
         for study in Study::ALL {
             assert!(error.contains(study.name()), "{error}");

@@ -6,16 +6,19 @@
 use std::fmt;
 
 use nearcall_bench::custom::{
-    CustomName, CustomSubjects, Failure, Job, Measured, Meeting, Opened, Role, open,
+    Bytes, CustomName, CustomSubjects, Failure, Job, Measured, Meeting, OpenedEnd, Role, Unix, open,
 };
 use nearcall_channel::WaitPolicy;
 
 use crate::cell::{CellSpec, Subject};
 use crate::methods::condvar::{AtOnce, ByBytes, Condvars};
 use crate::methods::flag::Flags;
+use crate::methods::handover::handing_over;
+use crate::methods::lines::{PolledUnix, QueueLine, StreamLine};
 use crate::methods::mempipe::Mempipe;
 use crate::methods::semaphore::Semaphores;
 use crate::methods::shmem_pipe::ShmemPipe;
+use crate::methods::signals::{CallerLine, ServerLine};
 
 mod buffered;
 mod condvar;
@@ -166,49 +169,48 @@ impl CustomSubjects for Methods {
         meeting: &'a Meeting,
         role: Role,
         cell: &CellSpec,
-    ) -> Result<Box<dyn Opened + 'a>, Failure> {
-        let method = Method::find(name);
-        let method = method.ok_or_else(|| Failure::other(format!("no study has {name:?}")))?;
-        open_end(method, meeting, role, cell)
-    }
-}
-
-fn open_end<'a>(
-    method: Method,
-    meeting: &'a Meeting,
-    role: Role,
-    cell: &CellSpec,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
-    let bytes = cell.bytes();
-    match method {
-        Method::Pipe
-        | Method::Pipe1M
-        | Method::Unix
-        | Method::Tcp
-        | Method::TcpNagle
-        | Method::Fifo => stream::open_end(method, meeting, role, cell),
-        Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell),
-        Method::SignalSocket => signal_messages::by_socket(meeting, role, cell),
-        Method::AllocSignal
-        | Method::AllocQueue
-        | Method::AllocSocket
-        | Method::AllocPoll
-        | Method::SocketPoll => handover::open_end(method, meeting, role, cell),
-        Method::Flag => open(Flags::meet(meeting, role, cell.kind)?, meeting, 0),
-        Method::Mempipe => {
-            open(Mempipe::<true>::meet(meeting, role, bytes)?, meeting, mempipe::BUFFER_BYTES)
+    ) -> OpenedEnd<'a> {
+        let Some(method) = Method::find(name) else {
+            return Err(Failure::other(format!("no study has {name:?}")));
+        };
+        let bytes = cell.bytes();
+        match method {
+            Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell),
+            Method::SignalSocket => signal_messages::by_socket(meeting, role, cell),
+            Method::AllocSignal if role == Role::Client => {
+                handing_over(CallerLine::meet(meeting)?, meeting, role, bytes)
+            }
+            Method::AllocSignal => handing_over(ServerLine::meet(meeting)?, meeting, role, bytes),
+            Method::AllocQueue => {
+                handing_over(QueueLine::meet(meeting, role)?, meeting, role, bytes)
+            }
+            Method::AllocSocket => {
+                handing_over(StreamLine(Unix::meet(meeting, role)?), meeting, role, bytes)
+            }
+            Method::AllocPoll => {
+                handing_over(StreamLine(PolledUnix::meet(meeting, role)?), meeting, role, bytes)
+            }
+            Method::SocketPoll => {
+                let polled = Bytes::new(PolledUnix::meet(meeting, role)?, bytes);
+                open(polled, meeting, handover::BUFFER_BYTES)
+            }
+            Method::Flag => open(Flags::meet(meeting, role, cell.kind)?, meeting, 0),
+            Method::Mempipe => {
+                open(Mempipe::<true>::meet(meeting, role, bytes)?, meeting, mempipe::BUFFER_BYTES)
+            }
+            Method::MempipeSpin => {
+                open(Mempipe::<false>::meet(meeting, role, bytes)?, meeting, mempipe::BUFFER_BYTES)
+            }
+            Method::ShmemPipe => {
+                open(ShmemPipe::meet(meeting, role, bytes)?, meeting, shmem_pipe::BUFFER_BYTES)
+            }
+            Method::CondvarBytes => buffered::open_end::<Condvars<ByBytes>>(meeting, role, cell),
+            Method::CondvarMemcpy => buffered::open_end::<Condvars<AtOnce>>(meeting, role, cell),
+            Method::Semaphore => buffered::open_end::<Semaphores>(meeting, role, cell),
+            Method::AllocLoop => event_loop::open_end(meeting, role, cell),
+            Method::AllocAlone => Err(Failure::other(format!("{method} has no other end"))),
+            _ => stream::open_end(method, meeting, role, cell),
         }
-        Method::MempipeSpin => {
-            open(Mempipe::<false>::meet(meeting, role, bytes)?, meeting, mempipe::BUFFER_BYTES)
-        }
-        Method::ShmemPipe => {
-            open(ShmemPipe::meet(meeting, role, bytes)?, meeting, shmem_pipe::BUFFER_BYTES)
-        }
-        Method::CondvarBytes => buffered::open_end::<Condvars<ByBytes>>(meeting, role, cell),
-        Method::CondvarMemcpy => buffered::open_end::<Condvars<AtOnce>>(meeting, role, cell),
-        Method::Semaphore => buffered::open_end::<Semaphores>(meeting, role, cell),
-        Method::AllocLoop => event_loop::open_end(meeting, role, cell),
-        Method::AllocAlone => Err(Failure::other(format!("{method} has no other end"))),
     }
 }
 

@@ -15,13 +15,13 @@ use nearcall_results::route::Route;
 use crate::Study;
 use crate::bench_plan::Shape;
 use crate::cell::{CellSpec, Subject};
-use crate::conditions::{Conditions, Load, PinChoice};
+use crate::conditions::{Load, PinChoice};
 use crate::cpu_layout::StudyPlacement;
 use crate::methods::Method;
 use crate::run::Kind;
 
 /// One cell of a study.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Line {
     pub(crate) study: Study,
     /// As the paper calls it.
@@ -53,74 +53,59 @@ fn fits(line: &Line, layout: &StudyPlacement) -> bool {
     }
 }
 
-/// What a protocol repeats: a mechanism under the paper's name, and how it is measured.
-#[derive(Clone, Copy)]
-struct Series {
-    study: Study,
-    mechanism: &'static str,
-    subject: Subject,
-    kind: Kind,
-    shape: Shape,
-    conditions: Conditions,
-}
+impl Line {
+    /// Round trips over a subject; sizes and counts come with [`lines`](Self::lines).
+    fn of(study: Study, mechanism: &'static str, subject: Subject, shape: Shape) -> Self {
+        Self { study, mechanism, spec: CellSpec::latency(subject, shape, 0, wait_of(subject)) }
+    }
 
-impl Series {
     /// Round trips of a method.
     fn latency(study: Study, mechanism: &'static str, method: Method, shape: Shape) -> Self {
-        let subject = method.subject();
-        Self {
-            study,
-            mechanism,
-            subject,
-            kind: Kind::Latency,
-            shape,
-            conditions: Conditions::default(),
-        }
+        Self::of(study, mechanism, method.subject(), shape)
     }
 
     /// Messages one way.
     fn throughput(study: Study, mechanism: &'static str, method: Method) -> Self {
-        let subject = method.subject();
-        let (kind, shape) = (Kind::Throughput, Shape::Sink);
-        Self { study, mechanism, subject, kind, shape, conditions: Conditions::default() }
+        let mut line = Self::latency(study, mechanism, method, Shape::Sink);
+        line.spec.kind = Kind::Throughput;
+        line
     }
 
     /// Calls of the runtime with an argument of the message's size and no result.
     fn call(study: Study, mechanism: &'static str, route: Route) -> Self {
-        let (kind, shape) = (Kind::Latency, Shape::Call);
-        let subject = Subject::Call(route);
-        Self { study, mechanism, subject, kind, shape, conditions: Conditions::default() }
+        Self::of(study, mechanism, Subject::Call(route), Shape::Call)
     }
 
-    fn at(self, spot: PinChoice) -> Self {
-        Self { conditions: Conditions { spot, ..self.conditions }, ..self }
+    fn at(mut self, spot: PinChoice) -> Self {
+        self.spec.conditions.spot = spot;
+        self
     }
 
-    fn beside(self, load: Load) -> Self {
-        Self { conditions: Conditions { load, ..self.conditions }, ..self }
+    fn beside(mut self, load: Load) -> Self {
+        self.spec.conditions.load = load;
+        self
     }
 
-    fn with_pauses(self, pause_us: u32) -> Self {
-        Self { conditions: Conditions { pause_us, ..self.conditions }, ..self }
+    fn with_pauses(mut self, pause_us: u32) -> Self {
+        self.spec.conditions.pause_us = pause_us;
+        self
     }
 
-    fn by_two_clocks(self) -> Self {
-        Self { conditions: Conditions { two_clocks: true, ..self.conditions }, ..self }
+    fn by_two_clocks(mut self) -> Self {
+        self.spec.conditions.two_clocks = true;
+        self
     }
 
-    /// One cell.
-    fn line(self, message_bytes: u64, exchanges: u32) -> Line {
-        let Self { study, mechanism, subject, kind, shape, conditions } = self;
-        let conditions = Conditions { exchanges, ..conditions };
-        let wait = wait_of(subject);
-        let spec = CellSpec { kind, subject, shape, message_bytes, wait, conditions };
-        Line { study, mechanism, spec }
+    /// The same with messages of this size, so many times.
+    fn line(mut self, message_bytes: u64, exchanges: u32) -> Self {
+        self.spec.message_bytes = message_bytes;
+        self.spec.conditions.exchanges = exchanges;
+        self
     }
 
     /// A cell for each size.
-    fn lines(self, sizes: &[u64], exchanges: u32) -> impl Iterator<Item = Line> + use<> {
-        let sizes = sizes.to_vec();
-        sizes.into_iter().map(move |message_bytes| self.line(message_bytes, exchanges))
+    fn lines(self, sizes: &[u64], exchanges: u32) -> impl Iterator<Item = Self> {
+        sizes.iter().map(move |&message_bytes| self.line(message_bytes, exchanges))
     }
 }
 

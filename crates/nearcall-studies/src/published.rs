@@ -96,13 +96,7 @@ pub const CROSS_STUDY: &str = "cross-study";
 /// All figures of a study, in the order of its tables.
 #[must_use]
 pub fn rows(study: Study) -> &'static [PaperRow] {
-    match study {
-        Study::Motorola => &MOTOROLA,
-        Study::Enea => &ENEA,
-        Study::WisconsinLatency => &WISCONSIN_LATENCY,
-        Study::WisconsinEvaluation => &WISCONSIN_EVALUATION,
-        Study::ShortComparison => &SHORT_COMPARISON,
-    }
+    &ROWS[study as usize]
 }
 
 /// The rows of one table of a study.
@@ -129,21 +123,19 @@ pub fn claims() -> &'static [Claim] {
     &CLAIMS
 }
 
-static MOTOROLA: LazyLock<Vec<PaperRow>> = LazyLock::new(|| figures(MOTOROLA_CSV));
-static ENEA: LazyLock<Vec<PaperRow>> = LazyLock::new(|| figures(ENEA_CSV));
-static WISCONSIN_LATENCY: LazyLock<Vec<PaperRow>> =
-    LazyLock::new(|| figures(WISCONSIN_LATENCY_CSV));
-static WISCONSIN_EVALUATION: LazyLock<Vec<PaperRow>> =
-    LazyLock::new(|| figures(WISCONSIN_EVALUATION_CSV));
-static SHORT_COMPARISON: LazyLock<Vec<PaperRow>> = LazyLock::new(|| figures(SHORT_COMPARISON_CSV));
-static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| records(CLAIMS_CSV));
+/// In the order of [`Study::ALL`].
+static ROWS: LazyLock<[Vec<PaperRow>; 5]> = LazyLock::new(|| {
+    let files = [
+        include_str!("../data/motorola.csv"),
+        include_str!("../data/enea.csv"),
+        include_str!("../data/wisconsin-latency.csv"),
+        include_str!("../data/wisconsin-evaluation.csv"),
+        include_str!("../data/short-comparison.csv"),
+    ];
+    files.map(|text| records::<Raw>(text).into_iter().map(figure).collect())
+});
 
-const MOTOROLA_CSV: &str = include_str!("../data/motorola.csv");
-const ENEA_CSV: &str = include_str!("../data/enea.csv");
-const WISCONSIN_LATENCY_CSV: &str = include_str!("../data/wisconsin-latency.csv");
-const WISCONSIN_EVALUATION_CSV: &str = include_str!("../data/wisconsin-evaluation.csv");
-const SHORT_COMPARISON_CSV: &str = include_str!("../data/short-comparison.csv");
-const CLAIMS_CSV: &str = include_str!("../data/claims.csv");
+static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| records(include_str!("../data/claims.csv")));
 
 /// A row as it stands in the file.
 #[derive(Clone, Debug, Deserialize)]
@@ -157,10 +149,6 @@ struct Raw {
     metric: String,
     unit: String,
     value: String,
-}
-
-fn figures(text: &str) -> Vec<PaperRow> {
-    records::<Raw>(text).into_iter().map(figure).collect()
 }
 
 fn figure(raw: Raw) -> PaperRow {

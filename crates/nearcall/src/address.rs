@@ -17,6 +17,18 @@ use crate::status::Status;
 use crate::trust::Trust;
 
 /// The place of a server and the parameters of the connection to it.
+///
+/// Every function that takes an address also takes its text. Parsed before, its errors come early:
+///
+/// ```
+/// use nearcall::{Address, Mechanism};
+///
+/// let address: Address = "unix:/run/room.sock?via=shm".parse()?;
+/// assert_eq!(address.mechanism(), Mechanism::Shm);
+/// let error = "unix:/run/room.sock?via=smh".parse::<Address>().unwrap_err();
+/// assert!(error.to_string().contains("smh"));
+/// # Ok::<(), nearcall::BadAddress>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     pub(crate) at: At,
@@ -88,6 +100,8 @@ impl fmt::Display for At {
 }
 
 /// Text that is no address, and why.
+///
+/// What parsing an [`Address`] fails with.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BadAddress {
     text: String,

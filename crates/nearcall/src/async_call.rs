@@ -107,8 +107,8 @@ impl AsyncObjectRef {
     ///
     /// # Errors
     ///
-    /// Of the future, as [`ObjectRef::call`](crate::client::ObjectRef::call), and `FAILED_PRECONDITION`:
-    /// the mechanism has no descriptor to wait for.
+    /// Of the future, as [`ObjectRef::call`](crate::client::ObjectRef::call), and
+    /// `FAILED_PRECONDITION`: the mechanism has no descriptor to wait for.
     #[inline]
     pub fn call<'a, Q: Message, R: Message + Default>(
         &'a self,
@@ -122,8 +122,9 @@ impl AsyncObjectRef {
     ///
     /// # Errors
     ///
-    /// Of the future: the message was not sent. As [`ObjectRef::send`](crate::client::ObjectRef::send), and
-    /// `FAILED_PRECONDITION`: the mechanism has no descriptor to wait for.
+    /// Of the future: the message was not sent. As
+    /// [`ObjectRef::send`](crate::client::ObjectRef::send), and `FAILED_PRECONDITION`: the
+    /// mechanism has no descriptor to wait for.
     #[inline]
     pub fn send<'a, Q: Message>(
         &'a self,

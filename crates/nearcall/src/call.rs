@@ -53,6 +53,9 @@ pub use self::request_stream::RequestStream;
 pub(crate) use self::resending::may_resend;
 
 /// An object at an address, for all threads. Each connects with its first call.
+///
+/// Generated callers are made of it; so is a program that calls methods by their number
+/// ([`ObjectRef::call`]).
 #[derive(Clone)]
 pub struct ObjectRef {
     object: Arc<Object>,

@@ -78,6 +78,8 @@ pub struct EventLoop {
 }
 
 /// Stops a loop from any thread.
+///
+/// Returned by [`EventLoop::stopper`].
 #[derive(Clone)]
 pub struct Stopper {
     mailbox: Arc<Mailbox>,

@@ -21,6 +21,8 @@ pub struct Found {
 }
 
 /// An object, where it is, and whether it can do its work.
+///
+/// Stands in a [`Found`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FoundObject {
@@ -31,13 +33,13 @@ pub struct FoundObject {
 }
 
 /// Asks all servers of this user that listen by name which of their objects have an interface, such
-/// as `home.v1.Thermostat`. Blocks for as long as [`names`](crate::names).
+/// as `home.v1.Thermostat`. Blocks for as long as [`names`](crate::observe::names).
 ///
 /// It is asked once: ask again when a call fails with `UNAVAILABLE`.
 ///
 /// # Errors
 ///
-/// As [`names`](crate::names). `INVALID_ARGUMENT`: the name is empty.
+/// As [`names`](crate::observe::names). `INVALID_ARGUMENT`: the name is empty.
 ///
 /// # Examples
 ///

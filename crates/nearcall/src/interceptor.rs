@@ -23,10 +23,10 @@ use crate::status::{Code, Status};
 
 /// Sees each call of a client or of a server: before it is made or served, and when it has ended.
 ///
-/// A client has its interceptors by [`ClientBuilder::interceptor`](crate::client::ClientBuilder), a server
-/// by [`Server::add_interceptor`](crate::Server::add_interceptor). They see calls of all shapes,
-/// also those of the short circuit, of async callers and of streams. The first one that was added
-/// sees a call first, and its end last.
+/// A client has its interceptors by [`ClientBuilder::interceptor`](crate::client::ClientBuilder), a
+/// server by [`Server::add_interceptor`](crate::Server::add_interceptor). They see calls of all
+/// shapes, also those of the short circuit, of async callers and of streams. The first one that was
+/// added sees a call first, and its end last.
 ///
 /// # Examples
 ///
@@ -80,6 +80,8 @@ impl<T: Interceptor> Interceptor for Arc<T> {
 }
 
 /// The side of a call that an interceptor is on.
+///
+/// See [`InterceptedCall::side`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CallSide {
     /// It makes the call.

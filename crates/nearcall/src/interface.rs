@@ -6,6 +6,8 @@
 use std::time::Duration;
 
 /// A method of an interface.
+///
+/// Listed by [`Interface::methods`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Method {
     /// Its number on the wire: FNV-1a of `package.Service/Method`, 32 bits.
@@ -45,6 +47,10 @@ impl Method {
 }
 
 /// Whether the second of two equal calls of a method changes anything.
+///
+/// Declared in `.proto` by `idempotency_level`. A
+/// [`ReconnectPolicy`](crate::client::ReconnectPolicy) repeats a call that may have run only if its
+/// method says that this is harmless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idempotency {
     /// The `.proto` file does not say. A call that may have run is not made again.
@@ -57,6 +63,8 @@ pub enum Idempotency {
 }
 
 /// The shape of a method: how many messages each side sends.
+///
+/// See [`Method::kind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MethodKind {
     /// One request, one reply.
@@ -72,6 +80,9 @@ pub enum MethodKind {
 }
 
 /// A `service` of a `.proto` file.
+///
+/// Generated code has one for each, such as `ThermostatCaller::INTERFACE`; a dispatcher's is
+/// [`Dispatcher::interface`](crate::service::Dispatcher::interface).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Its name with its package, such as `home.v1.Thermostat`.

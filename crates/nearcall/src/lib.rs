@@ -85,6 +85,21 @@
 //!
 //! **Not here:** code generation (`nearcall-build`), mechanisms (`nearcall-channel`), the protocol
 //! (`nearcall-wire`).
+//!
+//! [`AsyncCall`]: client::AsyncCall
+//! [`AsyncItemReceiver`]: stream::AsyncItemReceiver
+//! [`AsyncItemSender`]: stream::AsyncItemSender
+//! [`AsyncReplyStream`]: stream::AsyncReplyStream
+//! [`AsyncRequestStream`]: stream::AsyncRequestStream
+//! [`Blocking`]: service::Blocking
+//! [`BlockingPool`]: service::BlockingPool
+//! [`ItemReceiver`]: stream::ItemReceiver
+//! [`ItemSender`]: stream::ItemSender
+//! [`PendingCall`]: client::PendingCall
+//! [`ReplyStream`]: stream::ReplyStream
+//! [`RequestStream`]: stream::RequestStream
+//! [`Responder`]: service::Responder
+//! [`ServiceTask`]: service::ServiceTask
 #![forbid(unsafe_code)]
 
 // Generated code names the crate, and some of it is in the crate itself.
@@ -166,10 +181,28 @@ pub mod client {
         AttachOptions, Attachment, Cause, ClientBuilder, Notice, NoticeSource,
     };
     pub use crate::find::{Found, FoundObject, find, find_within};
-    pub use crate::metadata::{BadMetadata, ReplyMetadata};
+    pub use crate::metadata::{BadMetadata, Metadata, ReplyMetadata};
     pub use crate::reconnect::ReconnectPolicy;
     pub use crate::trust::Trust;
-    pub use nearcall_channel::{HandshakeError, Loan, WaitPolicy};
+    pub use nearcall_channel::{HandshakeError, Loan, OpenError, Refusal, WaitPolicy};
+}
+
+/// What [mechanisms](Mechanism) can do, and what a message over one costs.
+///
+/// ```
+/// use nearcall::Mechanism;
+///
+/// // A program that waits in `poll` and must survive a peer that is killed.
+/// let fit = Mechanism::all().filter(|mechanism| {
+///     let capabilities = mechanism.capabilities();
+///     capabilities.pollable && capabilities.kill_safe
+/// });
+/// assert!(fit.collect::<Vec<_>>().contains(&Mechanism::UnixStream));
+/// ```
+pub mod mechanism {
+    pub use nearcall_channel::mechanism::{
+        Calls, Capabilities, Copies, Costs, DataPath, MechanismSet,
+    };
 }
 
 /// The side that listens: what a [`Server`] is built from and returns.
@@ -183,7 +216,6 @@ pub mod server {
         ListenError, ListenOptions, RegisterError, RunningServer, ServerBuilder, ServerError,
         StartError,
     };
-    pub use nearcall_channel::MechanismSet;
     pub use nearcall_os::signal::TerminationSignals;
 }
 
@@ -191,12 +223,12 @@ pub mod server {
 /// come later, services in libraries, and the descriptions of interfaces.
 ///
 /// A service implements the generated trait and knows of its call what its [`Context`] or
-/// [`CallContext`] holds. It comes here to reply [later](service::Responder), or to have its methods run in a
-/// [pool](service::BlockingPool).
+/// [`CallContext`] holds. It comes here to reply [later](service::Responder), or to have its
+/// methods run in a [pool](service::BlockingPool).
 pub mod service {
     pub use crate::interface::{Idempotency, Interface, Method, MethodKind};
     pub use crate::library::{LISTEN_VARIABLE, MakeService, ServiceSetup, run_service};
-    pub use crate::metadata::Metadata;
+    pub use crate::metadata::{BadMetadata, Metadata};
     pub use crate::services::async_service::{
         AsyncDispatcher, AsyncIncoming, AsyncMethod, AsyncSkeleton,
     };

@@ -39,6 +39,8 @@ pub struct ServiceSetup {
 }
 
 /// The function that makes a service: it registers its objects.
+///
+/// See [`run_service`] and [`service_main!`](crate::service_main).
 pub type MakeService = fn(&mut ServiceSetup) -> Result<(), Box<dyn Error>>;
 
 impl ServiceSetup {

@@ -124,8 +124,8 @@ pub(crate) const RESENDS_MAX: u32 = 16;
 pub(crate) const DRAINING_TRIES_MAX: u32 = 4;
 
 /// How long a connection that was opened again must have lived for the next one to be opened at
-/// once after its end ([`ReconnectPolicy::AtOnce`](crate::client::ReconnectPolicy)): one that ends sooner
-/// was probably ended by what its server does to each.
+/// once after its end ([`ReconnectPolicy::AtOnce`](crate::client::ReconnectPolicy)): one that ends
+/// sooner was probably ended by what its server does to each.
 pub(crate) const REOPENED_LIFE_MIN: Duration = Duration::from_secs(1);
 
 /// The longest pause between connections that end sooner: each costs both ends a handshake, some
@@ -377,20 +377,20 @@ pub(crate) const LOOK_FAILURE_PAUSE: Duration = Duration::from_millis(10);
 /// next round.
 pub(crate) const EVENTS_PER_ROUND_MAX: usize = 256;
 
-/// Threads of a [`BlockingPool`](crate::service::BlockingPool) unless its builder sets another number: a
-/// method that blocks needs no CPU of its own, and its stack costs a few pages.
+/// Threads of a [`BlockingPool`](crate::service::BlockingPool) unless its builder sets another
+/// number: a method that blocks needs no CPU of its own, and its stack costs a few pages.
 pub(crate) const BLOCKING_THREADS_DEFAULT: usize = 8;
 
-/// Calls that wait for a thread of a [`BlockingPool`](crate::service::BlockingPool) before it is full: eight
-/// for each of its threads.
+/// Calls that wait for a thread of a [`BlockingPool`](crate::service::BlockingPool) before it is
+/// full: eight for each of its threads.
 pub(crate) const BLOCKING_QUEUE_DEFAULT: usize = 64;
 
-/// Calls that wait for a thread of a full [`BlockingPool`](crate::service::BlockingPool) until their
-/// deadlines: as many as 16 clients may have in flight by default.
+/// Calls that wait for a thread of a full [`BlockingPool`](crate::service::BlockingPool) until
+/// their deadlines: as many as 16 clients may have in flight by default.
 pub(crate) const BLOCKING_WAITING_MAX: usize = 4096;
 
-/// Requests that wait for a thread of a [`BlockingPool`](crate::service::BlockingPool), in bytes: as many as
-/// its default queue holds if each has the default limit of a message.
+/// Requests that wait for a thread of a [`BlockingPool`](crate::service::BlockingPool), in bytes:
+/// as many as its default queue holds if each has the default limit of a message.
 pub(crate) const BLOCKING_WAITING_BYTES_MAX: usize = 256 << 20;
 
 /// One-way messages whose method has returned and goes on, as a future or in a pool, in each loop.
@@ -399,8 +399,9 @@ pub(crate) const BLOCKING_WAITING_BYTES_MAX: usize = 256 << 20;
 /// others leave.
 pub(crate) const ONEWAYS_DETACHED_MAX: usize = 4096;
 
-/// Time after which a thread of a [`BlockingPool`](crate::service::BlockingPool) ends that has nothing to
-/// do: longer than the pauses of a program that is busy, so that threads are started rarely.
+/// Time after which a thread of a [`BlockingPool`](crate::service::BlockingPool) ends that has
+/// nothing to do: longer than the pauses of a program that is busy, so that threads are started
+/// rarely.
 pub(crate) const BLOCKING_IDLE: Duration = Duration::from_secs(10);
 
 /// Posts of other threads that are served in one round: replies, closures, polls of tasks. A post
@@ -426,8 +427,9 @@ pub(crate) const ACCEPTS_AT_CLOSE_MAX: usize = 256;
 /// time from the others.
 pub(crate) const SERVER_THREADS_MAX: usize = 1024;
 
-/// Longest wait of [`RunningServer::connections`](crate::server::RunningServer::connections) for the loops,
-/// which answer between two methods. A tool that shows connections should not wait for longer.
+/// Longest wait of [`RunningServer::connections`](crate::server::RunningServer::connections) for
+/// the loops, which answer between two methods. A tool that shows connections should not wait for
+/// longer.
 pub(crate) const LOOP_ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// Longest wait for the threads of a server that was stopped. They end at once unless a method
@@ -567,6 +569,10 @@ pub(crate) const SWITCH_HISTORY_MAX: usize = 8;
 pub(crate) const SWITCH_NOTE_BYTES_MAX: usize = 512;
 
 /// The limits of one end of each connection. The smaller value of both ends applies.
+///
+/// A client takes them from [`ClientBuilder::limits`](crate::client::ClientBuilder::limits), a
+/// server from [`Server::with_limits`](crate::Server::with_limits) or
+/// [`ServerBuilder::limits`](crate::server::ServerBuilder::limits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Longest message with header and metadata, in bytes: 4 MiB, as gRPC has it. A longer one is

@@ -16,6 +16,9 @@ use std::fmt;
 const KEY_BYTES_MAX: usize = u8::MAX as usize;
 
 /// Why an entry was refused.
+///
+/// What [`ReplyMetadata`] and [`CallOptions::metadata`](crate::CallOptions::metadata) refuse, and
+/// how.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BadMetadata(String);
 
@@ -92,6 +95,8 @@ fn is_value(key: &[u8], value: &[u8]) -> bool {
 }
 
 /// What a service sent beside its reply, owned by the caller.
+///
+/// Returned by [`PendingCall::wait_with_metadata`](crate::client::PendingCall::wait_with_metadata).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ReplyMetadata(Entries);
 
@@ -132,6 +137,9 @@ impl fmt::Debug for ReplyMetadata {
 }
 
 /// The metadata of a call that came in, or of an error. Reading copies nothing.
+///
+/// See [`Context::metadata`](crate::Context::metadata) and
+/// [`Status::metadata`](crate::Status::metadata).
 #[derive(Debug, Clone, Copy)]
 pub struct Metadata<'a>(&'a [u8]);
 

@@ -25,6 +25,8 @@ use crate::peer::{Peer, PeerIdentity};
 use crate::status::{Code, Status};
 
 /// A name in the runtime directory, and what became of asking its server.
+///
+/// Returned by [`names`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NameEntry {
@@ -38,6 +40,8 @@ pub struct NameEntry {
 }
 
 /// Why the server of a name is not known.
+///
+/// Stands in a [`NameEntry`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum NameProblem {

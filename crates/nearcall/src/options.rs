@@ -10,8 +10,8 @@ use crate::interface::Method;
 use crate::metadata::{BadMetadata, Entries};
 use crate::reconnect::ReconnectPolicy;
 
-/// The options of the calls of a caller, which [`with`](crate::client::ObjectRef::with) sets. The default
-/// has the deadline of the method, if its `.proto` gives one, or else that of the client
+/// The options of the calls of a caller, which [`with`](crate::client::ObjectRef::with) sets. The
+/// default has the deadline of the method, if its `.proto` gives one, or else that of the client
 /// ([`ClientBuilder`](crate::client::ClientBuilder)).
 ///
 /// A call from within a handler never outlives the handler's own deadline.

@@ -13,7 +13,11 @@ use nearcall_os::process;
 use crate::deadline::Deadline;
 
 /// The other end of a connection.
+///
+/// See [`Context::peer`](crate::Context::peer); also stands in a
+/// [`ConnectionInfo`](crate::observe::ConnectionInfo).
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Peer {
     /// This thread: the call did not leave it.
     Local,

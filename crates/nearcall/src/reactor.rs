@@ -66,7 +66,10 @@ pub use self::timers::TimerId;
 use self::timers::Timers;
 
 /// Something that concerns the user of a loop.
+///
+/// Returned by [`EventLoop::next`](crate::EventLoop::next).
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum Event {
     /// A timer is due.
     Timer(TimerId),

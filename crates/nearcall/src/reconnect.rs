@@ -9,9 +9,9 @@ use std::time::Duration;
 /// A call that was sent and whose connection ends is sent again, by the same policy and within its
 /// deadline, in two cases only: its server drained and has certainly not begun it
 /// ([`Status::has_not_begun`](crate::Status::has_not_begun)), or the method is idempotent
-/// ([`Method::is_idempotent`](crate::service::Method::is_idempotent)). No other method runs twice. Calls
-/// that are started and taken later ([`PendingCall`](crate::client::PendingCall)) and calls that stream are
-/// not sent again; their errors tell which of them may be.
+/// ([`Method::is_idempotent`](crate::service::Method::is_idempotent)). No other method runs twice.
+/// Calls that are started and taken later ([`PendingCall`](crate::client::PendingCall)) and calls
+/// that stream are not sent again; their errors tell which of them may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ReconnectPolicy {

@@ -23,6 +23,8 @@ use crate::limits::{
 use crate::peer::Peer;
 
 /// What a server has refused, or ended a connection for.
+///
+/// Stands in a [`RefusalCount`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RefusalKind {
@@ -101,6 +103,8 @@ impl fmt::Display for RefusalKind {
 }
 
 /// The user whose processes were refused.
+///
+/// Stands in a [`RefusalCount`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RefusedUser {

@@ -203,15 +203,16 @@ impl Server {
 
     /// Listens at an address, and returns where exactly, for clients. `?wait=spin` has the loop
     /// spin for clients that come here; `?trust=same-user` has it read what clients of the same
-    /// user id lend where it lies ([`Trust`](crate::client::Trust)). At an `inproc:` address neither has an
-    /// effect.
+    /// user id lend where it lies ([`Trust`](crate::client::Trust)). At an `inproc:` address
+    /// neither has an effect.
     ///
     /// A client chooses the mechanism from those that are offered. By default these are the ones
     /// with which no client can hurt the server or its other clients; `?allow=shm-spin,cma` offers
-    /// exactly these instead, and `?allow=all` every one ([`MechanismSet`](crate::server::MechanismSet)).
-    /// A client that asks for another gets `FAILED_PRECONDITION` with the names of what is offered.
-    /// At `tcp://` every connection begins over `tcp`; to what is offered beside it, connections of
-    /// this machine may move ([`Limits::switches_per_minute_max`]).
+    /// exactly these instead, and `?allow=all` every one
+    /// ([`MechanismSet`](crate::mechanism::MechanismSet)). A client that asks for another gets
+    /// `FAILED_PRECONDITION` with the names of what is offered. At `tcp://` every connection begins
+    /// over `tcp`; to what is offered beside it, connections of this machine may move
+    /// ([`Limits::switches_per_minute_max`]).
     ///
     /// A socket of this address with which the process was started (`LISTEN_FDS`: a socket unit of
     /// systemd with `ListenSequentialPacket=`, or `nearcall host`) is adopted. Clients that wait in

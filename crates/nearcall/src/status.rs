@@ -16,6 +16,15 @@ use crate::metadata::{BadMetadata, Entries, Metadata, ReplyMetadata};
 /// `UNAVAILABLE` (the peer is not there), `DEADLINE_EXCEEDED`, `CANCELLED`, `RESOURCE_EXHAUSTED`
 /// (too large or too many), `UNIMPLEMENTED` (no such object or method), `INTERNAL` (bad bytes) and
 /// `UNKNOWN` (the implementation panicked).
+///
+/// ```
+/// use nearcall::{Code, Status};
+///
+/// let status = Status::not_found("no such room").with_metadata("room", "attic")?;
+/// assert_eq!(status.code(), Code::NotFound);
+/// assert_eq!(status.to_string(), "NOT_FOUND: no such room");
+/// # Ok::<(), Status>(())
+/// ```
 #[derive(Clone)]
 pub struct Status {
     code: Code,
@@ -253,6 +262,13 @@ impl Status {
 impl fmt::Debug for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// For services that send metadata: `INTERNAL`.
+impl From<BadMetadata> for Status {
+    fn from(error: BadMetadata) -> Self {
+        Self::internal(error.to_string())
     }
 }
 

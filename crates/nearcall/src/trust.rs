@@ -17,7 +17,10 @@ use crate::peer::Peer;
 /// without a copy: `bytes` fields are slices of the other's memory. An end that does not copies
 /// them once, before it looks at them, since the other could change them meanwhile; a trusted end
 /// that did so would break this process. Say it with `?trust=` in an address.
+///
+/// Read by [`Address::trust`](crate::Address::trust).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Trust {
     /// No peer is trusted: everything is copied once. The default.
     #[default]

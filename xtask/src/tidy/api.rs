@@ -1,14 +1,18 @@
 //! The public interface of the crate `nearcall` as a list, one line for each item.
 //!
-//! **Invariants:** an item is listed under each path by which a program names it, with its signature
-//! as it is written. What `#[doc(hidden)]` marks belongs to generated code, and is not listed.
+//! **Invariants:** an item is listed under each path by which a program names it, with its
+//! signature as it is written. What `#[doc(hidden)]` marks belongs to generated code, and is not
+//! listed; nor is what `control` includes, a generated file that a golden keeps.
 //! **Not here:** the file that keeps the list (`crates/nearcall/api.txt`), whose test is
 //! `tests/tidy.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use syn::spanned::Spanned;
-use syn::{Attribute, Fields, ImplItem, Item, TraitItem, Type, UseTree, Visibility};
+use syn::{
+    Attribute, Expr, Fields, ImplItem, Item, ItemEnum, ItemStruct, ItemTrait, ItemType, Lit, Meta,
+    TraitItem, Type, UseTree, Visibility,
+};
 
 /// The root of the crate.
 const ROOT: &str = "crates/nearcall/src/lib.rs";
@@ -17,12 +21,20 @@ const ROOT: &str = "crates/nearcall/src/lib.rs";
 const SOURCES: [&str; 3] =
     ["crates/nearcall/src/", "crates/nearcall-channel/src/", "crates/nearcall-os/src/"];
 
-/// Returns the list, sorted.
+/// What programs can name.
+pub struct PublicInterface {
+    /// Its lines, sorted.
+    pub lines: BTreeSet<String>,
+    /// The types and traits whose documentation neither shows an example nor links to what has one.
+    pub unlinked: BTreeSet<String>,
+}
+
+/// Returns the public interface.
 ///
 /// # Errors
 ///
 /// A file that cannot be parsed, and why.
-pub fn list(files: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
+pub fn list(files: &BTreeMap<String, String>) -> Result<PublicInterface, String> {
     let mut parsed = Vec::new();
     for source in SOURCES {
         for (path, text) in files.iter().filter(|(path, _)| path.starts_with(source)) {
@@ -30,15 +42,16 @@ pub fn list(files: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
             parsed.push((path.as_str(), file.items));
         }
     }
-    let mut api = Api { parsed: &parsed, lines: BTreeSet::new() };
+    let found = PublicInterface { lines: BTreeSet::new(), unlinked: BTreeSet::new() };
+    let mut api = Api { parsed: &parsed, found };
     let root = parsed.iter().find(|(path, _)| *path == ROOT);
     api.add_module("nearcall", &root.ok_or_else(|| format!("{ROOT} is missing"))?.1);
-    Ok(api.lines.into_iter().collect())
+    Ok(api.found)
 }
 
 struct Api<'a> {
     parsed: &'a [(&'a str, Vec<Item>)],
-    lines: BTreeSet<String>,
+    found: PublicInterface,
 }
 
 impl Api<'_> {
@@ -51,7 +64,7 @@ impl Api<'_> {
                 Item::Mod(item) if is_listed(&item.vis, &item.attrs) => {
                     let name = item.ident.to_string();
                     let prefix = format!("{prefix}::{name}");
-                    self.lines.insert(format!("mod {prefix}"));
+                    self.found.lines.insert(format!("mod {prefix}"));
                     match &item.content {
                         Some((_, items)) => self.add_module(&prefix, items),
                         None => {
@@ -65,9 +78,9 @@ impl Api<'_> {
                 }
                 Item::Macro(item) if is_exported(&item.attrs) => {
                     let name = item.ident.as_ref().map(ToString::to_string).unwrap_or_default();
-                    self.lines.insert(format!("macro nearcall::{name}!"));
+                    self.found.lines.insert(format!("macro nearcall::{name}!"));
                 }
-                item => self.add_item(prefix, item),
+                item => self.add_item(prefix, item, SOURCES[0]),
             }
         }
     }
@@ -86,11 +99,11 @@ impl Api<'_> {
                 let name = tree.ident.to_string();
                 if !self.add_named(prefix, &name, path) {
                     let from = path.join("::");
-                    self.lines.insert(format!("use {prefix}::{name} = {from}::{name}"));
+                    self.found.lines.insert(format!("use {prefix}::{name} = {from}::{name}"));
                 }
             }
             UseTree::Rename(_) | UseTree::Glob(_) => {
-                self.lines.insert(format!("use {prefix}::{}", source_of(tree)));
+                self.found.lines.insert(format!("use {prefix}::{}", source_of(tree)));
             }
         }
     }
@@ -112,18 +125,27 @@ impl Api<'_> {
                 .is_some_and(|(one, vis)| one == name && matches!(vis, Visibility::Public(_)))
         });
         let Some(item) = found else { return false };
-        self.add_item(prefix, item);
+        self.add_item(prefix, item, source);
         true
     }
 
-    fn add_item(&mut self, prefix: &str, item: &Item) {
+    /// Adds an item and what it has. `source`: the crate that defines it.
+    fn add_item(&mut self, prefix: &str, item: &Item, source: &str) {
         let Some((name, vis)) = name_of(item) else { return };
         if !matches!(vis, Visibility::Public(_)) {
             return;
         }
         let path = format!("{prefix}::{name}");
+        if let Item::Struct(ItemStruct { attrs, .. })
+        | Item::Enum(ItemEnum { attrs, .. })
+        | Item::Trait(ItemTrait { attrs, .. })
+        | Item::Type(ItemType { attrs, .. }) = item
+            && !shows_how(attrs)
+        {
+            self.found.unlinked.insert(path.clone());
+        }
         let mut add = |line: String| {
-            self.lines.insert(line);
+            self.found.lines.insert(line);
         };
         match item {
             Item::Fn(item) => return add(format!("{prefix}::{}", source_of(&item.sig))),
@@ -161,12 +183,12 @@ impl Api<'_> {
             }
             _ => return,
         }
-        self.add_impls(&path, &name);
+        self.add_impls(&path, &name, source);
     }
 
     /// Adds the functions of a type, and the traits that it implements by hand.
-    fn add_impls(&mut self, path: &str, name: &str) {
-        for (_, items) in self.parsed {
+    fn add_impls(&mut self, path: &str, name: &str, source: &str) {
+        for (_, items) in self.parsed.iter().filter(|(path, _)| path.starts_with(source)) {
             for item in items {
                 let Item::Impl(item) = item else { continue };
                 let Type::Path(of) = &*item.self_ty else { continue };
@@ -175,17 +197,19 @@ impl Api<'_> {
                 }
                 if let Some((_, implemented, _)) = &item.trait_ {
                     let of = source_of(&item.self_ty);
-                    self.lines.insert(format!("impl {} for {path} ({of})", source_of(implemented)));
+                    self.found
+                        .lines
+                        .insert(format!("impl {} for {path} ({of})", source_of(implemented)));
                     continue;
                 }
                 for one in &item.items {
                     match one {
                         ImplItem::Fn(one) if is_listed(&one.vis, &one.attrs) => {
-                            self.lines.insert(format!("{path}::{}", source_of(&one.sig)));
+                            self.found.lines.insert(format!("{path}::{}", source_of(&one.sig)));
                         }
                         ImplItem::Const(one) if is_listed(&one.vis, &one.attrs) => {
                             let of = source_of(&one.ty);
-                            self.lines.insert(format!("const {path}::{}: {of}", one.ident));
+                            self.found.lines.insert(format!("const {path}::{}: {of}", one.ident));
                         }
                         _ => {}
                     }
@@ -220,6 +244,22 @@ fn is_exported(attributes: &[Attribute]) -> bool {
     !is_hidden(attributes) && attributes.iter().any(|one| one.path().is_ident("macro_export"))
 }
 
+/// Returns whether the documentation has an example or a link. An included text has one.
+fn shows_how(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|one| match &one.meta {
+        Meta::NameValue(doc) if doc.path.is_ident("doc") => match &doc.value {
+            Expr::Lit(text) => match &text.lit {
+                Lit::Str(text) => {
+                    ["```", "[`", "]("].iter().any(|mark| text.value().contains(mark))
+                }
+                _ => false,
+            },
+            _ => true,
+        },
+        _ => false,
+    })
+}
+
 /// What a program may count on beside the fields: derived traits, and that there may be more.
 fn marks(attributes: &[Attribute]) -> String {
     let marks = attributes
@@ -231,7 +271,8 @@ fn marks(attributes: &[Attribute]) -> String {
 /// Returns the text of a part of a file, in one line.
 fn source_of(part: &impl Spanned) -> String {
     let text = part.span().source_text().unwrap_or_default();
-    let words: Vec<&str> = text.split_whitespace().collect();
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("///"));
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     words.join(" ").replace("( ", "(").replace(", )", ")").replace(",)", ")")
 }
 
@@ -245,19 +286,22 @@ mod tests {
             (
                 ROOT.to_owned(),
                 "pub use thing::Thing; mod thing; #[doc(hidden)] pub mod secret {}\n\
-                 pub mod group { pub use crate::thing::make; }"
+                 pub mod group { pub use crate::thing::{make, Plain}; }"
                     .to_owned(),
             ),
             (
                 "crates/nearcall/src/thing.rs".to_owned(),
-                "#[non_exhaustive] pub struct Thing { pub size: u8, inner: u8 }\n\
+                "/// Made by [`make`].\n\
+                 #[non_exhaustive] pub struct Thing { pub size: u8, inner: u8 }\n\
                  impl Thing { pub fn grow(&mut self,\n by: u8,) {} fn hide(&self) {} }\n\
                  impl Drop for Thing { fn drop(&mut self) {} }\n\
-                 pub fn make() -> Thing { todo!() }"
+                 pub fn make() -> Thing { todo!() }\n\
+                 /// A thing.\npub enum Plain {}"
                     .to_owned(),
             ),
         ]);
         let expected = [
+            "enum nearcall::group::Plain",
             "field nearcall::Thing::size: u8",
             "impl Drop for nearcall::Thing (Thing)",
             "mod nearcall::group",
@@ -265,6 +309,8 @@ mod tests {
             "nearcall::group::fn make() -> Thing",
             "struct nearcall::Thing #[non_exhaustive]",
         ];
-        assert_eq!(list(&files).unwrap(), expected);
+        let found = list(&files).unwrap();
+        assert_eq!(found.lines.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(found.unlinked.iter().collect::<Vec<_>>(), ["nearcall::group::Plain"]);
     }
 }

@@ -1,7 +1,8 @@
 //! Rules for the manifests: which crate may use which, and that all share the same lints.
 //!
-//! Reads only what these rules need of TOML: section heads and whole lines, as Cargo's own
-//! formatting has them. Not here: versions and licences of other people's crates (`deny.toml`).
+//! Not here: versions and licences of other people's crates (`deny.toml`).
+
+use toml::{Table, Value};
 
 /// What each crate of ours may depend on, whatever the kind of dependency. Nothing points back.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -85,15 +86,24 @@ const RESERVED: &[(&str, &[&str])] =
 /// Everything that is wrong with the manifest of the crate `name`.
 #[must_use]
 pub fn problems(name: &str, text: &str) -> Vec<String> {
-    let mut problems = directions(name, text);
-    problems.extend(reserved(name, text));
-    if !sections(text).any(|(section, line)| section == "lints" && line == "workspace = true") {
+    let manifest: Table = match text.parse() {
+        Ok(manifest) => manifest,
+        Err(error) => return vec![format!("{name}: its Cargo.toml cannot be parsed: {error}")],
+    };
+    let dependencies = dependencies(&manifest);
+    let mut problems = directions(name, &dependencies);
+    problems.extend(reserved(name, &dependencies));
+    let lints = manifest.get("lints").and_then(|lints| lints.get("workspace"));
+    if lints != Some(&Value::Boolean(true)) {
         problems.push(format!("{name}: add `[lints]` with `workspace = true` to its Cargo.toml"));
     }
     problems
 }
 
-fn directions(name: &str, text: &str) -> Vec<String> {
+/// A package that a manifest names, and the kind of its section.
+type Dependency<'a> = (&'a str, &'static str);
+
+fn directions(name: &str, dependencies: &[Dependency<'_>]) -> Vec<String> {
     let Some((_, allowed)) = ALLOWED.iter().find(|(crate_name, _)| *crate_name == name) else {
         return vec![format!(
             "{name}: unknown crate; say in ARCHITECTURE.md which invariant it protects and add it \
@@ -101,9 +111,9 @@ fn directions(name: &str, text: &str) -> Vec<String> {
         )];
     };
     let may_test = name == "nearcall" || allowed.contains(&"nearcall");
-    let used = used(text);
-    let forbidden = used.iter().filter(|(used, section)| match used.as_str() {
-        TESTKIT => !(may_test && section.starts_with("dev-dependencies")),
+    let ours = dependencies.iter().filter(|(used, _)| used.split('-').next() == Some("nearcall"));
+    let forbidden = ours.filter(|(used, section)| match *used {
+        TESTKIT => !(may_test && *section == "dev-dependencies"),
         used => !allowed.contains(&used),
     });
     forbidden
@@ -116,20 +126,10 @@ fn directions(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-fn reserved(name: &str, text: &str) -> Vec<String> {
-    let depends = |package: &str| {
-        sections(text).filter(|(section, _)| section.contains("dependencies")).any(
-            |(section, line)| {
-                let starts = |rest: &str| {
-                    let rest = rest.strip_prefix(package);
-                    rest.is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
-                };
-                starts(line) || section.ends_with(&format!("dependencies.{package}"))
-            },
-        )
-    };
-    let taken =
-        RESERVED.iter().filter(|(package, users)| !users.contains(&name) && depends(package));
+fn reserved(name: &str, dependencies: &[Dependency<'_>]) -> Vec<String> {
+    let taken = RESERVED.iter().filter(|(package, users)| {
+        !users.contains(&name) && dependencies.iter().any(|(used, _)| used == package)
+    });
     taken
         .map(|(package, users)| {
             format!("{name}: must not use {package}, which is for {users:?}; use an interceptor")
@@ -137,35 +137,20 @@ fn reserved(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The crates of ours that a manifest names as dependencies, each with its section, in the order of
-/// their lines.
-fn used(text: &str) -> Vec<(String, &str)> {
-    let in_dependencies =
-        |section: &str| section.ends_with("dependencies") || section.contains("dependencies.");
-    let is_name = |char: char| char.is_alphanumeric() || char == '-' || char == '_';
-    let mut used: Vec<(String, &str)> = Vec::new();
-    for (section, line) in sections(text).filter(|(section, _)| in_dependencies(section)) {
-        // A section `[dependencies.NAME]` names one in its head, a rename behind `package =`.
-        let words = section.split(|c| !is_name(c)).chain(line.split(|c| !is_name(c)));
-        for word in words.filter(|word| *word == "nearcall" || word.starts_with("nearcall-")) {
-            if !used.iter().any(|known| known.0 == word && known.1 == section) {
-                used.push((word.to_owned(), section));
-            }
+/// The packages that a manifest names as dependencies, those of all targets too.
+fn dependencies(manifest: &Table) -> Vec<Dependency<'_>> {
+    let targets =
+        manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
+    let mut found = Vec::new();
+    for manifest in targets.filter_map(Value::as_table).chain([manifest]) {
+        for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let all = manifest.get(section).and_then(Value::as_table).into_iter().flatten();
+            found.extend(all.map(|(name, value)| {
+                (value.get("package").and_then(Value::as_str).unwrap_or(name), section)
+            }));
         }
     }
-    used
-}
-
-/// Every line with the section that it stands in; a section's head counts as its first line.
-fn sections(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let mut section = "";
-    text.lines().filter(|line| !line.trim_start().starts_with('#')).map(move |line| {
-        if let Some(head) = line.strip_prefix('[') {
-            section = head.trim_end_matches(']');
-            return (section, "");
-        }
-        (section, line.trim())
-    })
+    found
 }
 
 #[cfg(test)]

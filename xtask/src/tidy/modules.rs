@@ -1,12 +1,13 @@
 //! Finds Rust files that no `mod` line reaches, so that nothing dead stays in the tree.
 //!
-//! A file is reached if it is the root of a target or if a reached file declares it. Inline modules
-//! that contain `mod name;` are not followed into directories of their own: this project has none.
+//! A file is reached if it is the root of a target or if a reached file declares it. What inline
+//! modules declare is not followed: this project has no file of that kind.
 //! Not here: unused items within a file (rustc reports those).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lexer::Lexed;
+use syn::ext::IdentExt;
+use syn::{Expr, Item, ItemMod, Lit, MetaNameValue};
 
 /// Files among `files` (path and text) that no target uses.
 #[must_use]
@@ -54,15 +55,19 @@ fn declared(path: &str, text: &str) -> Vec<String> {
         true => directory.to_owned(),
         false => format!("{directory}/{stem}"),
     };
-    let code = Lexed::new(text).code();
+    let items = syn::parse_file(text).map(|file| file.items).unwrap_or_default();
     let mut paths = Vec::new();
-    for (code_line, line) in code.lines().zip(text.lines()) {
-        if let Some(module) = module_name(code_line) {
-            paths.push(format!("{base}/{module}.rs"));
-            paths.push(format!("{base}/{module}/mod.rs"));
-        }
-        if code_line.contains("#[path") {
-            paths.extend(line.split('"').nth(1).map(|relative| joined(directory, relative)));
+    for item in &items {
+        let Item::Mod(ItemMod { attrs, ident, content: None, .. }) = item else { continue };
+        paths.push(format!("{base}/{}.rs", ident.unraw()));
+        paths.push(format!("{base}/{}/mod.rs", ident.unraw()));
+        for attribute in attrs.iter().filter(|attribute| attribute.path().is_ident("path")) {
+            if let Ok(MetaNameValue { value: Expr::Lit(value), .. }) =
+                attribute.meta.require_name_value()
+                && let Lit::Str(relative) = &value.lit
+            {
+                paths.push(joined(directory, &relative.value()));
+            }
         }
     }
     paths
@@ -74,12 +79,6 @@ fn joined(directory: &str, relative: &str) -> String {
         Some(rest) => joined(directory.rsplit_once('/').map_or("", |(above, _)| above), rest),
         None => format!("{directory}/{relative}"),
     }
-}
-
-fn module_name(line: &str) -> Option<&str> {
-    let (before, rest) = line.split_once("mod ")?;
-    let is_start = before.is_empty() || before.ends_with([' ', ')', ']']);
-    rest.split_once(';').filter(|_| is_start).map(|(name, _)| name.trim().trim_start_matches("r#"))
 }
 
 fn is_generated(text: &str) -> bool {
@@ -123,7 +122,7 @@ mod tests {
     fn a_file_without_a_mod_line_is_reported() {
         check(
             &[
-                ("crates/a/src/lib.rs", "// mod ring;\nlet a = \"mod ring;\";"),
+                ("crates/a/src/lib.rs", "// mod ring;\nconst A: &str = \"mod ring;\";"),
                 ("crates/a/src/ring.rs", "mod deep;"),
                 ("crates/a/src/ring/deep.rs", ""),
             ],

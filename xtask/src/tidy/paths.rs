@@ -1,10 +1,14 @@
 //! Reads from a Rust file which paths it names, and which names it imports.
 //!
-//! Works on the tokens that remain when comments and literals are blanked, so a path inside a macro
-//! call counts as well. Items behind `#[cfg(test)]` are left out. This is no parser: it knows
-//! attributes, `mod`, `use` trees and paths. Not here: which file a path leads to (`circles.rs`).
+//! Works on tokens, so a path inside a macro call counts as well. Items behind `#[cfg(test)]` are
+//! left out. Not here: which file a path leads to (`circles.rs`).
 
-use super::lexer::Lexed;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use syn::ext::IdentExt;
+use syn::{ItemUse, UseTree, parse2};
 
 /// A path in the source: its segments and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,214 +39,180 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// Reads a file. What is no Rust names nothing; the compiler reports it.
     pub(super) fn read(text: &str) -> Self {
-        let tokens = tokens(&Lexed::new(text).code());
-        let mut reader =
-            Reader { tokens, at: 0, depth: 0, inline: Vec::new(), names: Self::default() };
-        while reader.at < reader.tokens.len() {
-            reader.step();
-        }
-        let mut names = reader.names;
-        let words: Vec<&String> = reader.tokens.iter().map(|(word, _)| word).collect();
+        let mut names = Self::default();
+        let Ok(tokens) = TokenStream::from_str(text) else { return names };
+        names.read_module(tokens.clone(), &[]);
+        let mut counts = BTreeMap::new();
+        count_words(tokens, &mut counts);
         for import in &mut names.imports {
-            let uses = words.iter().filter(|word| **word == &import.name).count();
-            import.passed_on &= uses < 2;
+            import.passed_on &= counts.get(&import.name).is_none_or(|uses| *uses < 2);
         }
         names
     }
-}
 
-struct Reader {
-    tokens: Vec<(String, usize)>,
-    at: usize,
-    depth: usize,
-    /// The inline modules around, each with the depth of its braces.
-    inline: Vec<(String, usize)>,
-    names: Names,
-}
-
-impl Reader {
-    fn step(&mut self) {
-        match self.word(0) {
-            "#" if self.is_test_only() => self.skip_item(),
-            "mod" if self.word(2) == "{" => {
-                self.inline.push((self.word(1).to_owned(), self.depth));
-                self.at += 2;
+    /// Reads what stands in the module `inline`, or in a part of it.
+    fn read_module(&mut self, tokens: TokenStream, inline: &[String]) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let mut at = 0;
+        while at < tokens.len() {
+            match &tokens[at..] {
+                [TokenTree::Punct(mark), TokenTree::Group(attribute), ..]
+                    if mark.as_char() == '#' && is_test_only(attribute.stream()) =>
+                {
+                    at += self.skip_item(&tokens[at..]);
+                }
+                [TokenTree::Ident(word), TokenTree::Ident(name), TokenTree::Group(body), ..]
+                    if word == "mod" =>
+                {
+                    self.read_module(body.stream(), &[inline, &[word_of(name)]].concat());
+                    at += 3;
+                }
+                [TokenTree::Ident(word), ..] if word == "use" => {
+                    let is_end = |token: &TokenTree| is_mark(token, ';');
+                    let end = tokens[at..].iter().position(is_end).map_or(at, |end| at + end);
+                    // Otherwise it is what a type captures, `use<'a>`.
+                    if let Ok(item) = parse2::<ItemUse>(tokens[at..=end].iter().cloned().collect())
+                    {
+                        let is_public = at > 0 && is_visibility(&tokens[at - 1]);
+                        self.read_use(&item.tree, &[], inline, is_public);
+                        at = end;
+                    }
+                    at += 1;
+                }
+                [TokenTree::Ident(first), rest @ ..] => {
+                    let before =
+                        |back: usize, mark| at >= back && is_mark(&tokens[at - back], mark);
+                    let is_inner =
+                        before(1, '.') || before(1, '\'') || (before(1, ':') && before(2, ':'));
+                    let mut segments = vec![word_of(first)];
+                    segments.extend(rest.chunks_exact(3).map_while(segment));
+                    at += 3 * segments.len() - 2;
+                    // A single name is covered by what imports it.
+                    if segments.len() > 1 && !is_inner {
+                        let (line, inline) = (first.span().start().line, inline.to_vec());
+                        self.paths.push(Path { segments, line, inline });
+                    }
+                }
+                [TokenTree::Group(group), ..] => {
+                    self.read_module(group.stream(), inline);
+                    at += 1;
+                }
+                _ => at += 1,
             }
-            "use" => {
-                let is_public =
-                    self.at > 0 && matches!(self.tokens[self.at - 1].0.as_str(), "pub" | ")");
-                self.at += 1;
-                self.use_tree(&[], is_public);
-            }
-            "{" => {
-                self.depth += 1;
-                self.at += 1;
-            }
-            "}" => {
-                self.depth = self.depth.saturating_sub(1);
-                self.inline.pop_if(|(_, depth)| *depth == self.depth);
-                self.at += 1;
-            }
-            word if is_name(word) => self.path(),
-            _ => self.at += 1,
         }
     }
 
-    /// Whether an attribute stands here that makes the next item part of tests only.
-    fn is_test_only(&self) -> bool {
-        let end = self.end_of_attribute(self.at);
-        let words: Vec<&str> =
-            self.tokens[self.at..end].iter().map(|(word, _)| word.as_str()).collect();
-        let is_not = |at: usize| at >= 2 && words[at - 2] == "not";
-        words.get(2) == Some(&"cfg")
-            && words.iter().enumerate().any(|(at, word)| *word == "test" && !is_not(at))
-    }
-
-    /// Behind the `]` of the attribute that begins at `at`.
-    fn end_of_attribute(&self, at: usize) -> usize {
-        let mut depth = 0_usize;
-        for (place, (word, _)) in self.tokens.iter().enumerate().skip(at) {
-            match word.as_str() {
-                "[" => depth += 1,
-                "]" if depth == 1 => return place + 1,
-                "]" => depth -= 1,
+    /// Returns how many tokens the item that stands first has, with its attributes.
+    fn skip_item(&mut self, tokens: &[TokenTree]) -> usize {
+        let (mut is_use, mut module) = (false, None);
+        for (at, token) in tokens.iter().enumerate() {
+            match token {
+                // The braces of a use tree do not end it.
+                TokenTree::Ident(word) if word == "use" => is_use = true,
+                TokenTree::Ident(word) if word == "mod" => module = tokens.get(at + 1),
+                TokenTree::Group(body) if body.delimiter() == Delimiter::Brace && !is_use => {
+                    return at + 1;
+                }
+                token if is_mark(token, ';') => {
+                    self.test_modules.extend(module.map(ToString::to_string));
+                    return at + 1;
+                }
                 _ => {}
             }
         }
-        self.tokens.len()
+        tokens.len()
     }
 
-    /// Steps over attributes and the item behind them.
-    fn skip_item(&mut self) {
-        while self.word(0) == "#" {
-            self.at = self.end_of_attribute(self.at);
-        }
-        let start = self.at;
-        let mut depth = 0_usize;
-        // The braces of a use tree do not end it.
-        let mut behind = self.tokens[start..].iter().map(|(word, _)| word.as_str());
-        let is_use = behind.find(|word| matches!(*word, "use" | "{" | ";")) == Some("use");
-        while self.at < self.tokens.len() {
-            let word = self.tokens[self.at].0.as_str();
-            match word {
-                "{" | "(" | "[" => depth += 1,
-                "}" | ")" | "]" if depth == 0 => return,
-                "}" | ")" | "]" => depth -= 1,
-                _ => {}
+    /// Reads a use tree below `prefix`.
+    fn read_use(&mut self, tree: &UseTree, prefix: &[String], inline: &[String], is_public: bool) {
+        let mut add = |name: String, last: Option<&Ident>, line: usize| {
+            let mut segments = prefix.to_vec();
+            segments.extend(last.map(word_of).filter(|last| last != "self" || prefix.is_empty()));
+            let name = if name == "self" { segments.last().cloned() } else { Some(name) };
+            let path = Path { segments, line, inline: inline.to_vec() };
+            let name = name.unwrap_or_default();
+            self.imports.push(Import { name, path, passed_on: is_public });
+        };
+        match tree {
+            UseTree::Path(part) => {
+                let prefix = [prefix, &[word_of(&part.ident)]].concat();
+                self.read_use(&part.tree, &prefix, inline, is_public);
             }
-            self.at += 1;
-            if depth == 0 && (word == ";" || (word == "}" && !is_use)) {
-                break;
+            UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| self.read_use(tree, prefix, inline, is_public));
             }
-        }
-        let item = &self.tokens[start..self.at];
-        let module = item.iter().position(|(word, _)| word == "mod");
-        if let Some(module) = module.filter(|_| item.last().is_some_and(|(word, _)| word == ";")) {
-            self.names.test_modules.push(item[module + 1].0.clone());
-        }
-    }
-
-    /// Reads a use tree below `prefix`, up to the `;`, `,` or `}` that ends it.
-    fn use_tree(&mut self, prefix: &[String], is_public: bool) {
-        let (mut segments, line) = (prefix.to_vec(), self.line());
-        loop {
-            match self.word(0) {
-                "{" => {
-                    self.at += 1;
-                    while !matches!(self.word(0), "}" | "") {
-                        self.use_tree(&segments, is_public);
-                        self.at += usize::from(self.word(0) == ",");
-                    }
-                    self.at += 1;
-                    return;
-                }
-                "::" => self.at += 1,
-                word if is_name(word) || word == "*" => {
-                    segments.push(word.to_owned());
-                    self.at += 1;
-                    if self.word(0) != "::" {
-                        break;
-                    }
-                }
-                _ => return self.at += 1,
+            UseTree::Name(it) => {
+                add(word_of(&it.ident), Some(&it.ident), it.ident.span().start().line);
             }
+            UseTree::Rename(it) => {
+                add(word_of(&it.rename), Some(&it.ident), it.ident.span().start().line);
+            }
+            UseTree::Glob(it) => add("*".to_owned(), None, it.star_token.span.start().line),
         }
-        let mut name = segments.last().cloned().unwrap_or_default();
-        if name == "self" && segments.len() > 1 {
-            segments.pop();
-            name = segments.last().cloned().unwrap_or_default();
-        }
-        if name == "*" {
-            segments.pop();
-        }
-        if self.word(0) == "as" {
-            self.word(1).clone_into(&mut name);
-            self.at += 2;
-        }
-        let path = Path { segments, line, inline: self.module() };
-        self.names.imports.push(Import { name, path, passed_on: is_public });
-    }
-
-    /// Reads a path of more than one segment; a single name is covered by what imports it.
-    fn path(&mut self) {
-        let line = self.line();
-        let is_method =
-            self.at > 0 && matches!(self.tokens[self.at - 1].0.as_str(), "." | "::" | "'");
-        let mut segments = vec![self.word(0).to_owned()];
-        self.at += 1;
-        while self.word(0) == "::" && is_name(self.word(1)) {
-            segments.push(self.word(1).to_owned());
-            self.at += 2;
-        }
-        if segments.len() > 1 && !is_method {
-            self.names.paths.push(Path { segments, line, inline: self.module() });
-        }
-    }
-
-    fn module(&self) -> Vec<String> {
-        self.inline.iter().map(|(name, _)| name.clone()).collect()
-    }
-
-    fn word(&self, ahead: usize) -> &str {
-        self.tokens.get(self.at + ahead).map_or("", |(word, _)| word)
-    }
-
-    fn line(&self) -> usize {
-        self.tokens.get(self.at).map_or(0, |(_, line)| *line)
     }
 }
 
-fn is_name(word: &str) -> bool {
-    word.starts_with(|char: char| char.is_alphabetic() || char == '_')
+/// The name behind `::`.
+fn segment(tokens: &[TokenTree]) -> Option<String> {
+    match tokens {
+        [one, other, TokenTree::Ident(name)] if is_mark(one, ':') && is_mark(other, ':') => {
+            Some(word_of(name))
+        }
+        _ => None,
+    }
 }
 
-/// Words, `::` and single other characters, each with its line.
-fn tokens(code: &str) -> Vec<(String, usize)> {
-    let is_word = |char: char| char.is_alphanumeric() || char == '_';
-    let mut tokens = Vec::new();
-    for (index, line) in code.lines().enumerate() {
-        let mut rest = line.trim_start();
-        while let Some(first) = rest.chars().next() {
-            let length = match first {
-                _ if is_word(first) => rest.find(|char| !is_word(char)).unwrap_or(rest.len()),
-                ':' if rest.starts_with("::") => 2,
-                _ => first.len_utf8(),
-            };
-            let (word, behind) = rest.split_at(length);
-            // `r#type` is the name `type`.
-            match behind.strip_prefix('#').filter(|_| word == "r") {
-                Some(name) => rest = name,
-                None => {
-                    tokens.push((word.to_owned(), index + 1));
-                    rest = behind.trim_start();
-                }
-            }
+/// Whether an attribute makes the next item part of tests only.
+fn is_test_only(attribute: TokenStream) -> bool {
+    let attribute: Vec<TokenTree> = attribute.into_iter().collect();
+    match &attribute[..] {
+        [TokenTree::Ident(word), TokenTree::Group(condition)] if word == "cfg" => {
+            names_test(condition.stream())
+        }
+        _ => false,
+    }
+}
+
+fn names_test(condition: TokenStream) -> bool {
+    let mut is_negated = false;
+    condition.into_iter().any(|token| match token {
+        TokenTree::Group(group) => !is_negated && names_test(group.stream()),
+        TokenTree::Ident(word) => {
+            is_negated = word == "not";
+            word == "test"
+        }
+        _ => false,
+    })
+}
+
+fn is_visibility(token: &TokenTree) -> bool {
+    match token {
+        TokenTree::Ident(word) => word == "pub",
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Parenthesis,
+        _ => false,
+    }
+}
+
+fn is_mark(token: &TokenTree, mark: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
+}
+
+/// A name as its file is named: `r#type` is the name `type`.
+fn word_of(name: &Ident) -> String {
+    name.unraw().to_string()
+}
+
+fn count_words(tokens: TokenStream, counts: &mut BTreeMap<String, usize>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => count_words(group.stream(), counts),
+            TokenTree::Ident(word) => *counts.entry(word_of(&word)).or_default() += 1,
+            _ => {}
         }
     }
-    tokens
 }
-
 #[cfg(test)]
 mod tests {
     use super::Names;

@@ -15,9 +15,9 @@ use nearcall_channel::spin::tuning::{EndPlacement, MeasuredCost, Pace};
 use nearcall_os::cpu;
 use nearcall_results::run::Cell;
 
-use crate::bench_plan::{BenchPlan, Placement, RunOptions, Shape};
+use crate::bench_plan::{BenchPlan, Placement, RunOptions};
 use crate::calls::route::Route;
-use crate::cell::{CellSpec, Conditions, Subject};
+use crate::cell::{CellSpec, Conditions};
 use crate::conditions::Traffic;
 use crate::run::Kind;
 use crate::runner::{BenchError, RunContext, bench_specs};
@@ -68,13 +68,10 @@ fn specs() -> Vec<CellSpec> {
         let paces = [Traffic::Steady, Traffic::Gap { ns: GAP_NS }];
         let all = paces.into_iter().flat_map(|traffic| SIZES.map(|bytes| (traffic, bytes)));
         all.map(move |(traffic, message_bytes)| CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Call(route),
-            shape: Shape::Call,
             message_bytes,
-            wait: route.usual_wait(),
             // What a program does with its messages costs the same over each mechanism.
             conditions: Conditions { traffic, touch: Touch::None, ..Conditions::default() },
+            ..CellSpec::empty_call(route, route.usual_wait())
         })
     };
     offered.flat_map(of).collect()
@@ -111,6 +108,7 @@ const LAUNCHES: u32 = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Subject;
 
     #[test]
     fn each_mechanism_is_measured_in_the_same_situations() {

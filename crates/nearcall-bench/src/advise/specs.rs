@@ -41,17 +41,12 @@ fn exchanges(requirements: &Requirements, candidate: &Candidate) -> Vec<CellSpec
     let exchange = Exchange::of(requirements);
     let calls = exchange.shape == Shape::Call;
     let conditions = Conditions { load: requirements.load, ..Conditions::default() };
-    let latency = CellSpec {
-        kind: Kind::Latency,
-        subject: match calls {
-            true => Subject::Call(candidate.route(&requirements.needs)),
-            false => Subject::Mechanism(candidate.mechanism),
-        },
-        shape: exchange.shape,
-        message_bytes: exchange.bytes,
-        wait: candidate.wait,
-        conditions,
+    let subject = match calls {
+        true => Subject::Call(candidate.route(&requirements.needs)),
+        false => Subject::Mechanism(candidate.mechanism),
     };
+    let latency = CellSpec::latency(subject, exchange.shape, exchange.bytes, candidate.wait);
+    let latency = CellSpec { conditions, ..latency };
     let stream = CellSpec {
         kind: Kind::Throughput,
         shape: if calls { Shape::Oneway } else { Shape::Sink },

@@ -6,20 +6,20 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use nearcall::{Client, EventLoop, Server};
-use nearcall_channel::{Address, Deadline, Listener, Mechanism, MechanismSet, Options, connect};
+use nearcall_channel::{Address, Deadline, Listener, Mechanism, connect};
 
 use crate::calls::end::{BothEnds, CallEnd, rewrite};
-use crate::calls::generated::{Argument, BenchCaller, BenchDispatcher};
-use crate::calls::generated_again;
-use crate::calls::meet::{calls_address, server_address};
+use crate::calls::generated::BenchCaller;
+use crate::calls::meet::{bare_options, calls_address, expect_all, server_address};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
-use crate::cell::{CellSpec, Subject};
+use crate::calls::{generated, generated_again};
+use crate::cell::Subject;
+use crate::exchange::Failure;
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::job::Job;
 use crate::exchange::measured::Measured;
 use crate::exchange::opened;
-use crate::exchange::{Cause, Failure};
 use crate::floor::alone;
 use crate::floor::meeting::MEET_TIMEOUT;
 use crate::launch::LaunchRequest;
@@ -38,10 +38,7 @@ impl OneLoop {
     fn new(listen_at: &str, address: String, short: bool) -> Result<Self, Failure> {
         let event_loop = EventLoop::new()?;
         let server = Server::new(&event_loop);
-        let dispatcher = BenchDispatcher::new(FakeService::new());
-        let service = Arc::clone(dispatcher.service());
-        server.register(dispatcher).map_err(Failure::other)?;
-        server.listen(listen_at).map_err(Failure::other)?;
+        let service = FakeService::listen(&server, listen_at)?;
         let client = Client::in_loop(&event_loop);
         let client = if short { client } else { client.without_short_circuit() };
         Ok(Self { service, client, address, _server: server, _event_loop: event_loop })
@@ -62,24 +59,20 @@ impl ShortCircuit {
 
     pub(super) fn measure(&self, job: &Job) -> Result<Measured, Failure> {
         let (client, address) = (&self.one_loop.client, &self.one_loop.address);
-        if self.typed {
-            let caller = BenchCaller::new(client, address).map_err(Failure::other)?;
-            let mut argument = Argument { data: vec![0; job.cell.bytes()].into() };
-            let nothing = || Ok(black_box(&caller).nothing(&())?);
-            let take = |fill: &dyn Fn(&mut [u8])| {
-                rewrite(&mut argument.data, fill);
-                Ok(black_box(&caller).take(&argument)?)
-            };
-            return self.batches(job, nothing, take);
+        // Of the build of the service, or of another with the same text.
+        macro_rules! by {
+            ($build:ident) => {{
+                let caller = $build::BenchCaller::new(client, address).map_err(Failure::other)?;
+                let mut argument = $build::Argument { data: vec![0; job.cell.bytes()].into() };
+                let nothing = || Ok(black_box(&caller).nothing(&())?);
+                let take = |fill: &dyn Fn(&mut [u8])| {
+                    rewrite(&mut argument.data, fill);
+                    Ok(black_box(&caller).take(&argument)?)
+                };
+                self.batches(job, nothing, take)
+            }};
         }
-        let caller = generated_again::BenchCaller::new(client, address).map_err(Failure::other)?;
-        let mut argument = generated_again::Argument { data: vec![0; job.cell.bytes()].into() };
-        let nothing = || Ok(black_box(&caller).nothing(&())?);
-        let take = |fill: &dyn Fn(&mut [u8])| {
-            rewrite(&mut argument.data, fill);
-            Ok(black_box(&caller).take(&argument)?)
-        };
-        self.batches(job, nothing, take)
+        if self.typed { by!(generated) } else { by!(generated_again) }
     }
 
     fn batches(
@@ -151,7 +144,7 @@ impl SameLoop {
 fn both_ends(request: &LaunchRequest, mechanism: Mechanism) -> Result<[ChannelEnd; 2], Failure> {
     let address = Address::Abstract(format!("{}-both", request.meet_at));
     let listener = Listener::bind(&address)?;
-    let options = Options { wait: Some(request.wait), ..Options::offering(MechanismSet::ALL) };
+    let options = bare_options(request.wait);
     let (client, server) = std::thread::scope(|scope| {
         let server = scope.spawn(|| listener.accept(Deadline::after(MEET_TIMEOUT), &options));
         let client = connect(&address, mechanism, &options);
@@ -159,15 +152,6 @@ fn both_ends(request: &LaunchRequest, mechanism: Mechanism) -> Result<[ChannelEn
     });
     let server = server.map_err(|_| Failure::other("the meeting failed"))?;
     Ok([ChannelEnd::new(client?)?, ChannelEnd::new(server?)?])
-}
-
-/// Each call must have reached the server: one that is lost would shorten the time.
-pub(super) fn expect_all(cell: &CellSpec, sent: u64, received: u64) -> Result<(), Failure> {
-    if sent == received {
-        return Ok(());
-    }
-    let text = format!("{cell}: {sent} calls were made and {received} came");
-    Err(Failure { cause: Cause::Corrupt, text })
 }
 
 /// A short circuit takes some ten nanoseconds: a thousand are far above ten steps of any clock.

@@ -13,12 +13,11 @@ use std::thread;
 use std::time::Duration;
 
 use nearcall::Client;
-use nearcall_channel::{Mechanism, MechanismSet, Options, connect};
+use nearcall_channel::Mechanism;
 use nearcall_os::clock;
 
 use crate::calls::generated::BenchCaller;
-use crate::calls::local::expect_all;
-use crate::calls::meet::{REPORT, bare_address, calls_address};
+use crate::calls::meet::{add_report, begin_cell, calls_address, connect_bare};
 use crate::calls::rest::allow_descriptors;
 use crate::calls::route::Route;
 use crate::exchange::Failure;
@@ -29,7 +28,7 @@ use crate::exchange::measured::{Measured, OfTraffic};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::histogram::Histogram;
 use crate::launch::LaunchRequest;
-use crate::session::{READY, measure_all};
+use crate::session::measure_all;
 
 /// The end of all clients.
 pub(super) fn client(
@@ -39,12 +38,8 @@ pub(super) fn client(
     request: &LaunchRequest,
     meeting: &Meeting,
 ) -> Result<(), Failure> {
-    // The server expects it; nothing moves over it.
-    let options = Options { wait: Some(request.wait), ..Options::offering(MechanismSet::ALL) };
-    let _bare = connect(&bare_address(request), mechanism, &options)?;
-    if meeting.hear()? != READY {
-        return Err(Failure::other("the server does not listen"));
-    }
+    // Nothing moves over it.
+    let _bare = connect_bare(mechanism, request, meeting)?;
     let descriptors_max = allow_descriptors(clients);
     let address = calls_address(request, Route::Blocking(mechanism));
     let begin_ns = clock::monotonic_ns();
@@ -54,10 +49,7 @@ pub(super) fn client(
     let marker = BenchCaller::new(&client, &address).map_err(Failure::other)?;
     let shared = shares_caller.then_some((&client, &marker));
     measure_all(request, (Some(set_up_ns), Vec::new()), |job| {
-        meeting.say(&serde_json::to_string(&job.cell)?)?;
-        if meeting.hear()? != READY {
-            return Err(Failure::other("the server is not ready"));
-        }
+        begin_cell(meeting, &job.cell)?;
         let mut measured = measure(&address, clients, shared, &marker, job).map_err(|failure| {
             let limit = descriptors_max.map_or_else(String::new, |limit| {
                 format!("with {limit} descriptors allowed to each process ")
@@ -67,10 +59,7 @@ pub(super) fn client(
         if let Some(OfTraffic::Clients { descriptors_max: found, .. }) = &mut measured.traffic {
             *found = descriptors_max;
         }
-        meeting.say(REPORT)?;
-        let report: EndReport = serde_json::from_str(&meeting.hear()?)?;
-        expect_all(&job.cell, measured.messages, report.received)?;
-        measured.server = Some(report);
+        add_report(meeting, &job.cell, &mut measured)?;
         Ok(measured)
     })
 }
@@ -117,16 +106,13 @@ fn measure(
             client,
             messages,
             elapsed_ns,
-            median_ns: times.median_ns(),
-            times: Some(times.to_stored()),
-            messages_per_sample: 1,
             first_message_ns: first,
             warmup_samples: WARMUP_CALLS,
             traffic: Some(OfTraffic::Clients {
                 slowest_share: slowest as f64 * f64::from(clients) / messages.max(1) as f64,
                 descriptors_max: None,
             }),
-            ..Measured::default()
+            ..Measured::of(&times)
         })
     })
 }

@@ -1,16 +1,70 @@
 //! Where the two processes of a launch of calls find each other, and the words between them.
 
 use nearcall::client::Trust;
-use nearcall_channel::{Address, Mechanism, WaitPolicy};
+use nearcall_channel::{Address, Endpoint, Mechanism, MechanismSet, Options, WaitPolicy, connect};
 
 use crate::calls::route::Route;
-use crate::cell::Subject;
+use crate::cell::{CellSpec, Subject};
 use crate::conditions::Traffic;
+use crate::exchange::count::EndReport;
+use crate::exchange::measured::Measured;
+use crate::exchange::{Cause, Failure};
+use crate::floor::meeting::Meeting;
 use crate::launch::LaunchRequest;
+use crate::session::READY;
 
 /// Where the server waits for the bare channel.
 pub(super) fn bare_address(request: &LaunchRequest) -> Address {
     Address::Abstract(format!("{}-bare", request.meet_at))
+}
+
+/// What both ends of the bare channel ask of it.
+pub(super) fn bare_options(wait: WaitPolicy) -> Options {
+    Options { wait: Some(wait), ..Options::offering(MechanismSet::ALL) }
+}
+
+/// Connects the bare channel, which the server expects first, and waits until it listens.
+pub(super) fn connect_bare(
+    mechanism: Mechanism,
+    request: &LaunchRequest,
+    meeting: &Meeting,
+) -> Result<Endpoint, Failure> {
+    let endpoint = connect(&bare_address(request), mechanism, &bare_options(request.wait))?;
+    match meeting.hear()?.as_str() {
+        READY => Ok(endpoint),
+        _ => Err(Failure::other("the server does not listen")),
+    }
+}
+
+/// Has the server begin a cell.
+pub(super) fn begin_cell(meeting: &Meeting, cell: &CellSpec) -> Result<(), Failure> {
+    meeting.say(&serde_json::to_string(cell)?)?;
+    match meeting.hear()?.as_str() {
+        READY => Ok(()),
+        _ => Err(Failure::other("the server is not ready")),
+    }
+}
+
+/// Asks what the server has counted: each call that was made.
+pub(super) fn add_report(
+    meeting: &Meeting,
+    cell: &CellSpec,
+    measured: &mut Measured,
+) -> Result<(), Failure> {
+    meeting.say(REPORT)?;
+    let report: EndReport = serde_json::from_str(&meeting.hear()?)?;
+    expect_all(cell, measured.messages, report.received)?;
+    measured.server = Some(report);
+    Ok(())
+}
+
+/// Each call must have reached the server: one that is lost would shorten the time.
+pub(super) fn expect_all(cell: &CellSpec, sent: u64, received: u64) -> Result<(), Failure> {
+    if sent == received {
+        return Ok(());
+    }
+    let text = format!("{cell}: {sent} calls were made and {received} came");
+    Err(Failure { cause: Cause::Corrupt, text })
 }
 
 /// Where the server listens.

@@ -15,22 +15,24 @@
 //! watches it as a descriptor of its user. Not here: routes within one process (`local.rs`).
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
 use nearcall::event_loop::Event;
 use nearcall::event_loop::Interest;
 use nearcall::{Client, EventLoop, Limits, Server};
-use nearcall_channel::{Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, connect};
+use nearcall_channel::{Deadline, Listener, Mechanism};
 use nearcall_os::clock;
 
 use crate::bench_plan::Shape;
 use crate::calls::awaiting::Awaiting;
 use crate::calls::end::CallEnd;
-use crate::calls::generated::{BenchCaller, BenchDispatcher};
-use crate::calls::local::{SameLoop, ShortCircuit, expect_all};
+use crate::calls::generated::BenchCaller;
+use crate::calls::local::{SameLoop, ShortCircuit};
 use crate::calls::loops;
 use crate::calls::many;
-use crate::calls::meet::{COUNT, REPORT, bare_address, calls_address, server_address};
+use crate::calls::meet::{
+    COUNT, REPORT, add_report, bare_address, bare_options, begin_cell, calls_address, connect_bare,
+    expect_all, server_address,
+};
 use crate::calls::parts;
 use crate::calls::rest::{IdleClients, allow_descriptors, expect_connections};
 use crate::calls::route::Route;
@@ -48,7 +50,6 @@ use crate::floor::alone;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::launch::{LaunchRequest, WorkerMessage};
 use crate::payload::Verifier;
-use crate::run::EffectiveSize;
 use crate::session::{self, GOODBYE, READY, measure_all};
 
 /// The end that asks.
@@ -103,8 +104,8 @@ pub(crate) fn server(route: Route, request: &LaunchRequest) -> Result<(), Failur
     let wait = route.server_wait(request.wait);
     let listener = Listener::bind(&bare_address(request))?;
     let meeting = Meeting::accept(&request.meet_at, || session::write(&WorkerMessage::Ready))?;
-    let options = Options { wait: Some(wait), ..Options::offering(MechanismSet::ALL) };
-    let bare = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
+    let accepted = listener.accept(Deadline::after(MEET_TIMEOUT), &bare_options(wait));
+    let bare = ChannelEnd::new(accepted?)?;
     if let Traffic::Clients { loops: Some(loops), .. } = request.conditions.traffic {
         return loops::server(loops, request, &meeting);
     }
@@ -114,11 +115,8 @@ pub(crate) fn server(route: Route, request: &LaunchRequest) -> Result<(), Failur
         _ => Limits::default(),
     };
     let server = Server::with_limits(&event_loop, limits);
-    let dispatcher = BenchDispatcher::new(FakeService::new());
-    let service = Arc::clone(dispatcher.service());
-    server.register(dispatcher).map_err(Failure::other)?;
     allow_descriptors(request.conditions.connections());
-    server.listen(&server_address(request)).map_err(Failure::other)?;
+    let service = FakeService::listen(&server, &server_address(request))?;
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
     meeting.say(READY)?;
     let (meeting, service) = (&meeting, &*service);
@@ -179,13 +177,9 @@ fn remote(
     request: &LaunchRequest,
     meeting: &Meeting,
 ) -> Result<(), Failure> {
-    let options = Options { wait: Some(request.wait), ..Options::offering(MechanismSet::ALL) };
-    let endpoint = connect(&bare_address(request), mechanism, &options)?;
-    let (sizes, buffer_bytes) = sizes_of(&endpoint, &options)?;
+    let endpoint = connect_bare(mechanism, request, meeting)?;
+    let (sizes, buffer_bytes) = ends::sizes_of(&endpoint, &bare_options(request.wait))?;
     let mut bare = ChannelEnd::new(endpoint)?;
-    if meeting.hear()? != READY {
-        return Err(Failure::other("the server does not listen"));
-    }
     let event_loop = EventLoop::new()?;
     let client = match route {
         Route::Looped(_) => Client::in_loop(&event_loop),
@@ -204,30 +198,27 @@ fn remote(
         expect_connections(meeting, connections + 1)?;
     }
     measure_all(request, (Some(set_up_ns), sizes), |job| {
-        meeting.say(&serde_json::to_string(&job.cell)?)?;
-        if meeting.hear()? != READY {
-            return Err(Failure::other("the server is not ready"));
-        }
-        let mut measured = match job.cell.subject {
-            Subject::Bare(_) if job.cell.shape == Shape::Send => send_ns(&mut bare, job)?,
-            Subject::Bare(_) => opened::ask(&mut bare, job, buffer_bytes)?,
-            _ => {
-                let measured = match &awaiting {
-                    Some(awaiting) => {
-                        let mut end = awaiting.end(&client, &address, &job.cell)?;
-                        opened::ask(&mut end, job, buffer_bytes)?
-                    }
-                    None => opened::ask(&mut CallEnd::new(&caller, &job.cell), job, buffer_bytes)?,
-                };
-                meeting.say(REPORT)?;
-                measured
+        let cell = &job.cell;
+        begin_cell(meeting, cell)?;
+        if let Subject::Bare(_) = cell.subject {
+            let measured = match cell.shape {
+                Shape::Send => send_ns(&mut bare, job)?,
+                _ => opened::ask(&mut bare, job, buffer_bytes)?,
+            };
+            let report: EndReport = serde_json::from_str(&meeting.hear()?)?;
+            if cell.shape == Shape::Send {
+                return Ok(measured);
             }
-        };
-        let report: EndReport = serde_json::from_str(&meeting.hear()?)?;
-        if job.cell.shape != Shape::Send {
-            expect_all(&job.cell, measured.messages, report.received)?;
-            measured.server = Some(report);
+            expect_all(cell, measured.messages, report.received)?;
+            return Ok(Measured { server: Some(report), ..measured });
         }
+        let mut measured = match &awaiting {
+            Some(awaiting) => {
+                opened::ask(&mut awaiting.end(&client, &address, cell)?, job, buffer_bytes)?
+            }
+            None => opened::ask(&mut CallEnd::new(&caller, cell), job, buffer_bytes)?,
+        };
+        add_report(meeting, cell, &mut measured)?;
         Ok(measured)
     })
 }
@@ -250,11 +241,4 @@ fn send_ns(bare: &mut ChannelEnd, job: &Job) -> Result<Measured, Failure> {
         bare.receive_empty()?;
     }
     Ok(measured)
-}
-
-/// Sizes as read back, and what the channel holds.
-fn sizes_of(endpoint: &Endpoint, options: &Options) -> Result<(Vec<EffectiveSize>, u64), Failure> {
-    let room_bytes = endpoint.room_bytes()?;
-    let buffer_bytes = room_bytes.max(endpoint.buffer_bytes()) as u64;
-    Ok((ends::effective_sizes(endpoint, options, room_bytes), buffer_bytes))
 }

@@ -13,7 +13,7 @@ use nearcall::{Client, EventLoop, Server};
 use nearcall_channel::{Deadline, Mechanism};
 use nearcall_os::{clock, process};
 
-use crate::calls::generated::{BenchCaller, BenchDispatcher};
+use crate::calls::generated::BenchCaller;
 use crate::calls::meet::{COUNT, calls_address, server_address};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
@@ -32,9 +32,7 @@ pub(crate) fn server(request: &LaunchRequest) -> Result<(), Failure> {
     allow_descriptors(request.conditions.idle_connections);
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
-    let dispatcher = BenchDispatcher::new(FakeService::new());
-    server.register(dispatcher).map_err(Failure::other)?;
-    server.listen(&server_address(request)).map_err(Failure::other)?;
+    FakeService::listen(&server, &server_address(request))?;
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
     meeting.say(&process::pid().to_string())?;
     loop {
@@ -62,11 +60,7 @@ pub(crate) fn client(mechanism: Mechanism, request: &LaunchRequest) -> Result<()
 
 fn observe(meeting: &Meeting, server_pid: u32, address: &str, job: &Job) -> Result<Rest, Failure> {
     let client = Client::new();
-    client.hunt(address, MEET_TIMEOUT)?;
-    let caller = BenchCaller::new(&client, address).map_err(Failure::other)?;
-    for _ in 0..CALLS {
-        caller.nothing(&())?;
-    }
+    call_over(&client, address)?;
     // The first reading maps what later ones find present.
     let both = || Both::read([server_pid, std::process::id()]);
     both();
@@ -94,6 +88,16 @@ fn observe(meeting: &Meeting, server_pid: u32, address: &str, job: &Job) -> Resu
         touched_bytes_per_connection: per_connection(before.all_bytes, after.all_bytes),
         shared_bytes_per_connection: per_connection(before.shared_bytes, after.shared_bytes),
     })
+}
+
+/// Calls that make the memory of both ends what it is in use.
+pub(crate) fn call_over(client: &Client, address: &str) -> Result<(), Failure> {
+    client.hunt(address, MEET_TIMEOUT)?;
+    let caller = BenchCaller::new(client, address).map_err(Failure::other)?;
+    for _ in 0..CALLS {
+        caller.nothing(&())?;
+    }
+    Ok(())
 }
 
 /// Memory of two processes, what they share counted once.
@@ -138,7 +142,7 @@ pub(super) fn expect_connections(meeting: &Meeting, expected: u32) -> Result<(),
 
 /// Room for so many connections. What is not allowed shows when they are made; how many
 /// descriptors are is returned.
-pub(super) fn allow_descriptors(connections: u32) -> Option<u64> {
+pub(crate) fn allow_descriptors(connections: u32) -> Option<u64> {
     let wanted = DESCRIPTORS_BESIDE + DESCRIPTORS_PER_CONNECTION * u64::from(connections);
     process::raise_descriptor_limit(wanted).ok()
 }

@@ -1,11 +1,12 @@
 //! The fake server: reads what it gets, counts, and does no work.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use nearcall::stream::ItemReceiver;
-use nearcall::{Context, Status};
+use nearcall::{Context, Server, Status};
 
-use crate::calls::generated::{Argument, Bench};
+use crate::calls::generated::{Argument, Bench, BenchDispatcher};
 use crate::exchange::Failure;
 use crate::exchange::count::{Counts, EndReport};
 use crate::payload::{Payload, Verifier};
@@ -23,6 +24,7 @@ pub struct FakeService {
 }
 
 impl Default for FakeService {
+    /// No cell has begun yet.
     fn default() -> Self {
         Self {
             payload: RefCell::new(Payload::new(0, 0)),
@@ -37,10 +39,13 @@ impl Default for FakeService {
 }
 
 impl FakeService {
-    /// Returns a server that no cell has begun at.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    /// Has `server` serve a new one at `address`.
+    pub(crate) fn listen(server: &Server, address: &str) -> Result<Arc<Self>, Failure> {
+        let dispatcher = BenchDispatcher::new(Self::default());
+        let service = Arc::clone(dispatcher.service());
+        server.register(dispatcher).map_err(Failure::other)?;
+        server.listen(address).map_err(Failure::other)?;
+        Ok(service)
     }
 
     /// Begins a cell whose arguments have `bytes` bytes.

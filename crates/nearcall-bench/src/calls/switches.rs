@@ -21,23 +21,22 @@ use std::task::{Context, Poll, Wake, Waker};
 use nearcall::client::PendingCall;
 use nearcall::event_loop::{Poster, Stopper};
 use nearcall::{Client, EventLoop, Status};
-use nearcall_channel::{Mechanism, MechanismSet, Options, connect};
+use nearcall_channel::Mechanism;
 use nearcall_os::clock;
 
 use crate::calls::generated::BenchCaller;
-use crate::calls::local::expect_all;
-use crate::calls::meet::{REPORT, bare_address, calls_address};
+use crate::calls::meet::{add_report, begin_cell, calls_address, connect_bare};
 use crate::calls::route::Route;
 use crate::conditions::Traffic;
 use crate::exchange::Failure;
-use crate::exchange::count::{Counts, EndReport};
+use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
 use crate::exchange::job::Job;
 use crate::exchange::measured::{Measured, OfTraffic, Switches};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::histogram::Histogram;
 use crate::launch::LaunchRequest;
-use crate::session::{READY, measure_all};
+use crate::session::measure_all;
 
 /// The end that calls and switches.
 pub(super) fn client(
@@ -45,12 +44,8 @@ pub(super) fn client(
     request: &LaunchRequest,
     meeting: &Meeting,
 ) -> Result<(), Failure> {
-    // The server expects it; nothing moves over it.
-    let options = Options { wait: Some(request.wait), ..Options::offering(MechanismSet::ALL) };
-    let _bare = connect(&bare_address(request), from, &options)?;
-    if meeting.hear()? != READY {
-        return Err(Failure::other("the server does not listen"));
-    }
+    // Nothing moves over it.
+    let _bare = connect_bare(from, request, meeting)?;
     let event_loop = EventLoop::new()?;
     let address = calls_address(request, Route::Looped(from));
     let begin_ns = clock::monotonic_ns();
@@ -61,15 +56,9 @@ pub(super) fn client(
         let Traffic::Switch { to } = job.cell.conditions.traffic else {
             return Err(Failure::other("no mechanism to move to"));
         };
-        meeting.say(&serde_json::to_string(&job.cell)?)?;
-        if meeting.hear()? != READY {
-            return Err(Failure::other("the server is not ready"));
-        }
+        begin_cell(meeting, &job.cell)?;
         let mut measured = ways.measure(to, job)?;
-        meeting.say(REPORT)?;
-        let report: EndReport = serde_json::from_str(&meeting.hear()?)?;
-        expect_all(&job.cell, measured.messages, report.received)?;
-        measured.server = Some(report);
+        add_report(meeting, &job.cell, &mut measured)?;
         Ok(measured)
     })
 }
@@ -127,9 +116,6 @@ impl Ways<'_> {
             client,
             messages: found.calls,
             elapsed_ns,
-            median_ns: found.spans.median_ns(),
-            times: Some(found.spans.to_stored()),
-            messages_per_sample: 1,
             warmup_samples: ROUNDS_UNMEASURED,
             traffic: Some(OfTraffic::Switches(Box::new(Switches {
                 switches,
@@ -137,7 +123,7 @@ impl Ways<'_> {
                 during: found.during.to_stored(),
                 undisturbed: found.undisturbed.to_stored(),
             }))),
-            ..Measured::default()
+            ..Measured::of(&found.spans)
         })
     }
 

@@ -24,14 +24,8 @@ impl Floor {
             (Kind::Latency, _) if !sized => Shape::Echo,
             (Kind::Latency, _) => shape,
         };
-        CellSpec {
-            kind,
-            subject: Subject::Floor(self),
-            shape,
-            message_bytes,
-            wait: self.wait(),
-            conditions: Conditions::default(),
-        }
+        let subject = Subject::Floor(self);
+        CellSpec { kind, ..CellSpec::latency(subject, shape, message_bytes, self.wait()) }
     }
 }
 
@@ -131,14 +125,7 @@ mod tests {
     #[track_caller]
     fn check(kind: Kind, name: &str, wait: WaitPolicy, bytes: u64, expected: (Floor, u64)) {
         let subject = Subject::Mechanism(name.parse().unwrap());
-        let cell = CellSpec {
-            kind,
-            subject,
-            shape: Shape::Sink,
-            message_bytes: bytes,
-            wait,
-            conditions: Conditions::default(),
-        };
+        let cell = CellSpec { kind, ..CellSpec::latency(subject, Shape::Sink, bytes, wait) };
         let floor = floor_of(&cell).unwrap();
         assert_eq!((floor.subject, floor.message_bytes), (Subject::Floor(expected.0), expected.1));
         assert_eq!(floor_of(&floor), None);
@@ -166,9 +153,8 @@ mod tests {
                 .flat_map(|wait| [1, 8, 64, 65, 4_096, 65_536, 4 << 20].map(|size| (wait, size)))
             {
                 let subject = Subject::Mechanism(mechanism);
-                let (kind, shape) = (Kind::Throughput, Shape::Sink);
-                let conditions = Conditions::default();
-                let cell = CellSpec { kind, subject, shape, message_bytes, wait, conditions };
+                let cell = CellSpec::latency(subject, Shape::Sink, message_bytes, wait);
+                let cell = CellSpec { kind: Kind::Throughput, ..cell };
                 let floor = floor_of(&cell).unwrap();
                 let words = [Floor::Spin, Floor::Futex, Floor::Eventfd, Floor::Call];
                 assert!(words.iter().all(|&word| floor.subject != Subject::Floor(word)), "{cell}");

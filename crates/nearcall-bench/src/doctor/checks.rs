@@ -10,22 +10,15 @@ use super::{Concern, Facts, Finding, Severity};
 /// One check: a judgement of the facts, and why it is made.
 pub(super) struct Check {
     name: &'static str,
-    concerns: Concern,
     why: &'static str,
     judge: fn(&Facts) -> Judged,
 }
 
 impl Check {
-    pub(super) fn run(&self, facts: &Facts) -> Finding {
-        let judged = (self.judge)(facts);
-        Finding {
-            what: self.name.to_owned(),
-            concerns: self.concerns,
-            severity: judged.severity,
-            found: judged.found,
-            why: self.why.to_owned(),
-            advice: judged.advice.to_owned(),
-        }
+    pub(super) fn run(&self, concerns: Concern, facts: &Facts) -> Finding {
+        let Judged { severity, found, advice } = (self.judge)(facts);
+        let [what, why, advice] = [self.name, self.why, advice].map(str::to_owned);
+        Finding { what, concerns, severity, found, why, advice }
     }
 }
 
@@ -62,29 +55,5 @@ fn limit_number(text: &str) -> Option<u64> {
 }
 
 /// All checks, in the order in which findings of equal severity are shown.
-pub(super) const ALL: [&Check; 24] = [
-    &ipc::MECHANISMS,
-    &ipc::RUNTIME_DIR,
-    &ipc::DEV_SHM,
-    &ipc::IO_URING,
-    &ipc::PTRACE_SCOPE,
-    &ipc::DESCRIPTORS,
-    &ipc::LOCKED_MEMORY,
-    &ipc::MEMORY,
-    &ipc::CONTAINER,
-    &measuring::CPUS_ALLOWED,
-    &measuring::CPU_QUOTA,
-    &measuring::LOAD,
-    &measuring::STEAL,
-    &measuring::GOVERNOR,
-    &measuring::BOOST,
-    &measuring::IDLE_STATES,
-    &measuring::SMT,
-    &measuring::CLOCKSOURCE,
-    &measuring::TSC,
-    &measuring::HYPERVISOR,
-    &measuring::MITIGATIONS,
-    &measuring::HUGE_PAGES,
-    &measuring::SWAP,
-    &measuring::PERF_EVENTS,
-];
+pub(super) const ALL: [(Concern, &[Check]); 2] =
+    [(Concern::Ipc, ipc::CHECKS), (Concern::Measuring, measuring::CHECKS)];

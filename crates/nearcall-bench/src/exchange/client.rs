@@ -46,17 +46,13 @@ pub(crate) fn latency_of<E: End>(
     exchange.mark()?;
     Ok(Measured {
         client,
-        server: None,
         messages,
         elapsed_ns,
-        median_ns: samples.times.median_ns(),
         blocks_ns: samples.blocks(),
-        times: Some(samples.times.to_stored()),
-        messages_per_sample: 1,
         first_message_ns: Some(first_message_ns),
         warmup_samples: warmup.samples,
         warmup_capped: warmup.capped,
-        ..Measured::default()
+        ..Measured::of(&samples.times)
     })
 }
 

@@ -45,12 +45,9 @@ pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failur
         client,
         messages,
         elapsed_ns,
-        median_ns: taking.times.median_ns(),
-        times: Some(taking.times.to_stored()),
         clock_times: job.cell.conditions.two_clocks.then(|| taking.by_clock.to_stored()),
-        messages_per_sample: 1,
         first_message_ns: Some(first_ns),
-        ..Measured::default()
+        ..Measured::of(&taking.times)
     })
 }
 

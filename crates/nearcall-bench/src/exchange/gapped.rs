@@ -52,13 +52,10 @@ pub(crate) fn gapped<E: End>(end: &mut E, job: &Job, gap_ns: u64) -> Result<Meas
         client,
         messages,
         elapsed_ns,
-        median_ns: times.median_ns(),
-        times: Some(times.to_stored()),
-        messages_per_sample: 1,
         first_message_ns: Some(first_message_ns),
         warmup_samples,
         traffic: Some(OfTraffic::Gap { achieved_ns: gaps.achieved.median_ns() }),
-        ..Measured::default()
+        ..Measured::of(&times)
     })
 }
 
@@ -95,7 +92,8 @@ pub(crate) fn sleeps(gap_ns: u64) -> bool {
     gap_ns >= SLEEP_NS_MIN
 }
 
-fn since(begin_ns: u64) -> u64 {
+/// Nanoseconds since `begin_ns` of the same clock.
+pub(crate) fn since(begin_ns: u64) -> u64 {
     clock::monotonic_ns().saturating_sub(begin_ns)
 }
 

@@ -6,7 +6,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use crate::bench_plan::Shape;
 use crate::cell::CellSpec;
 #[cfg(test)]
-use crate::cell::{Conditions, Subject};
+use crate::cell::Subject;
 use crate::exchange::stamps::TimestampSource;
 use crate::launch::Fault;
 use crate::payload::Payload;
@@ -88,14 +88,8 @@ impl Job {
 impl Job {
     /// A job for tests: 8 bytes over a pipe between idle ends, timed by the scripted clock.
     pub(crate) fn scripted(kind: Kind, shape: Shape, budget_ns: u64) -> Self {
-        let cell = CellSpec {
-            kind,
-            subject: Subject::Mechanism(Mechanism::Pipe),
-            shape,
-            message_bytes: 8,
-            wait: WaitPolicy::Block,
-            conditions: Conditions::default(),
-        };
+        let pipe = Subject::Mechanism(Mechanism::Pipe);
+        let cell = CellSpec { kind, ..CellSpec::latency(pipe, shape, 8, WaitPolicy::Block) };
         let (stamps, fault) = (TimestampSource::Scripted, Fault::None);
         Self { cell, seed: 1, budget_ns, part: Part::Whole, stamps, fault }
     }

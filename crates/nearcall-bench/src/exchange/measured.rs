@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::count::EndReport;
-use crate::histogram::StoredHistogram;
+use crate::histogram::{Histogram, StoredHistogram};
 use crate::usage::ProcessUsage;
 
 /// What one launch says about one cell.
@@ -37,6 +37,18 @@ pub struct Measured {
     pub(crate) traffic: Option<OfTraffic>,
     /// Only of a server at rest.
     pub(crate) rest: Option<Rest>,
+}
+
+impl Measured {
+    /// What times of single exchanges say.
+    pub(crate) fn of(times: &Histogram) -> Self {
+        Self {
+            median_ns: times.median_ns(),
+            times: Some(times.to_stored()),
+            messages_per_sample: 1,
+            ..Self::default()
+        }
+    }
 }
 
 /// What one launch says beside its times, by the kind of traffic.

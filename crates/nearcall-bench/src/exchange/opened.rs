@@ -35,6 +35,9 @@ pub trait Opened {
     }
 }
 
+/// What opening an end comes to.
+pub type OpenedEnd<'a> = Result<Box<dyn Opened + 'a>, Failure>;
+
 /// An end, and what its channel holds.
 struct Holding<E> {
     end: E,

@@ -54,9 +54,6 @@ pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure>
         client,
         messages: sent,
         elapsed_ns,
-        median_ns: pacing.times.median_ns(),
-        times: Some(pacing.times.to_stored()),
-        messages_per_sample: 1,
         first_message_ns: Some(first_message_ns),
         warmup_samples: warmup,
         paced: Some(Paced {
@@ -66,7 +63,7 @@ pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure>
             service: pacing.service.to_stored(),
             service_median_ns: pacing.service.median_ns(),
         }),
-        ..Measured::default()
+        ..Measured::of(&pacing.times)
     })
 }
 
@@ -183,7 +180,6 @@ mod tests {
     use crate::exchange::stamps::TimestampSource;
     use crate::histogram::StoredHistogram;
     use crate::payload::{Payload, Verifier};
-    use crate::run::Kind;
 
     /// Calls that return at once, one of which takes long.
     struct Stalls(u64);
@@ -203,12 +199,8 @@ mod tests {
 
     fn job(rate_per_s: u32, budget_ns: u64) -> Job {
         let cell = CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Call(Route::Blocking(Mechanism::Pipe)),
-            shape: Shape::Call,
-            message_bytes: 0,
-            wait: WaitPolicy::Block,
             conditions: Conditions { rate_per_s, ..Conditions::default() },
+            ..CellSpec::empty_call(Route::Blocking(Mechanism::Pipe), WaitPolicy::Block)
         };
         let stamps = TimestampSource::Clock;
         Job { cell, stamps, ..Job::scripted(cell.kind, cell.shape, budget_ns) }

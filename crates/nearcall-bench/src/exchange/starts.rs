@@ -24,6 +24,7 @@ use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::Exchange;
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
+use crate::exchange::gapped::since;
 use crate::exchange::job::Job;
 use crate::exchange::measured::{Measured, OfTraffic, Starts};
 use crate::exchange::{Cause, End, Failure, Got};
@@ -126,9 +127,6 @@ fn measure(
         client,
         messages: u64::from(made),
         elapsed_ns,
-        median_ns: set_ups.median_ns(),
-        times: Some(set_ups.to_stored()),
-        messages_per_sample: 1,
         first_message_ns: Some(fresh_first_ns),
         traffic: Some(OfTraffic::Start(Box::new(Starts {
             connects: made,
@@ -139,7 +137,7 @@ fn measure(
             tear_downs: tear_downs.to_stored(),
             word_ns: words.median_ns().map(|ns| ns / 2.0),
         }))),
-        ..Measured::default()
+        ..Measured::of(&set_ups)
     })
 }
 
@@ -172,10 +170,6 @@ fn hear(meeting: &Meeting, expected: &str) -> Result<(), Failure> {
 
 fn channel_address(request: &LaunchRequest) -> Address {
     Address::Abstract(format!("{}-channel", request.meet_at))
-}
-
-fn since(start_ns: u64) -> u64 {
-    clock::monotonic_ns().saturating_sub(start_ns)
 }
 
 const NEXT: &str = "next";

@@ -13,7 +13,7 @@ use crate::bench_plan::{BenchPlan, ExperimentDefaults, Shape};
 use crate::calls::breakdown;
 use crate::calls::ours::OURS;
 use crate::calls::part::Part;
-use crate::cell::{CellSpec, Conditions, Subject, floor_of};
+use crate::cell::{CellSpec, Subject, floor_of};
 use crate::cell_list::CellList;
 use crate::run::Kind;
 
@@ -65,8 +65,7 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
             continue;
         }
         calls.extend(exchanges(plan, route).into_iter().map(|(kind, shape, message_bytes)| {
-            let (subject, conditions) = (Subject::Call(route), Conditions::default());
-            CellSpec { kind, subject, shape, message_bytes, wait, conditions }
+            CellSpec { kind, shape, message_bytes, ..CellSpec::empty_call(route, wait) }
         }));
     }
     let mut floors: Vec<CellSpec> = calls.iter().filter_map(floor_of).collect();
@@ -82,14 +81,7 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
         }
     }
     if plan.breakdown {
-        let part = |part| CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Part(part),
-            shape: Shape::Call,
-            message_bytes: 0,
-            wait: WaitPolicy::Spin,
-            conditions: Conditions::default(),
-        };
+        let part = |part| CellSpec::latency(Subject::Part(part), Shape::Call, 0, WaitPolicy::Spin);
         list.cells.extend(Part::ALL.map(part));
         list.cells.extend(bare.iter().map(|bare| CellSpec { shape: Shape::Send, ..*bare }));
     }

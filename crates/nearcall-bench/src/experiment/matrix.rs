@@ -11,12 +11,12 @@ use std::time::Duration;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use self::pairs::Pairs;
-use super::{Experiment, Machine};
-use crate::bench_plan::{BenchPlan, Effort, ExperimentDefaults, Placement, Shape};
-use crate::cell::{CellSpec, Conditions, Subject};
+use super::{Experiment, Machine, traffic};
+use crate::bench_plan::{BenchPlan, Effort, ExperimentDefaults, Placement};
+use crate::cell::{CellSpec, Conditions};
 use crate::cell_list::CellList;
 use crate::conditions::PinChoice;
-use crate::run::{Kind, Matrix, Run};
+use crate::run::{Matrix, Run};
 
 /// From every CPU to every other.
 pub static MATRIX: Experiment = Experiment {
@@ -110,18 +110,9 @@ fn cells(plan: &BenchPlan, chosen: &Pairs, on: &Machine<'_>) -> CellList {
             list.skip(mechanism.name(), reason.to_owned(), false);
         }
         for &(client, server) in chosen.taken.iter().filter(|(a, b)| a != b || !spins) {
-            list.cells.push(CellSpec {
-                kind: Kind::Latency,
-                subject: Subject::Mechanism(mechanism),
-                shape: Shape::Echo,
-                message_bytes: plan.message_bytes(),
-                wait,
-                conditions: Conditions {
-                    spot: PinChoice::Pair { client, server },
-                    load: plan.options.load,
-                    ..Conditions::default()
-                },
-            });
+            let (spot, load) = (PinChoice::Pair { client, server }, plan.options.load);
+            let conditions = Conditions { spot, load, ..Conditions::default() };
+            list.cells.push(CellSpec { conditions, ..traffic::echo(plan, mechanism, wait) });
         }
     }
     list

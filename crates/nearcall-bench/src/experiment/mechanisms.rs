@@ -70,13 +70,10 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
     let usable = on.usable(ways, &mut list).into_iter();
     let cells = usable.flat_map(|(mechanism, wait)| {
         let (subject, conditions) = (Subject::Mechanism(mechanism), conditions(plan));
-        exchanges(plan).into_iter().map(move |(kind, shape, message_bytes)| CellSpec {
+        exchanges(plan).into_iter().map(move |(kind, shape, bytes)| CellSpec {
             kind,
-            subject,
-            shape,
-            message_bytes,
-            wait,
             conditions,
+            ..CellSpec::latency(subject, shape, bytes, wait)
         })
     });
     let measured: Vec<CellSpec> = cells.collect();

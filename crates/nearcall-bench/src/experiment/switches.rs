@@ -8,7 +8,7 @@ use nearcall_results::route::Route;
 use super::traffic::{self, Wanted};
 use super::{Experiment, Machine};
 use crate::bench_plan::{BenchPlan, ExperimentDefaults};
-use crate::cell::{CellSpec, Subject};
+use crate::cell::CellSpec;
 use crate::cell_list::CellList;
 use crate::conditions::Traffic;
 
@@ -33,17 +33,15 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
     let all: Vec<Mechanism> = plan.mechanisms.clone().unwrap_or(usable);
     let cell = |mechanism| {
         let route = Route::Looped(mechanism);
-        CellSpec {
-            subject: Subject::Call(route),
-            wait: route.usual_wait(),
-            ..traffic::call(mechanism)
-        }
+        CellSpec::empty_call(route, route.usual_wait())
     };
-    let waits = |mechanism| vec![cell(mechanism).wait];
-    let mut found = CellList::default();
     // What cannot be measured at all is told once.
-    let none = Wanted { mechanisms: &all, waits: &waits, cell: &cell, scenes: Vec::new() };
-    found.skipped = traffic::cells(plan, on, &none).skipped;
+    let none = Wanted {
+        mechanisms: &all,
+        waits: |mechanism| vec![Route::Looped(mechanism).usual_wait()],
+        cell: |_, mechanism, wait| CellSpec::empty_call(Route::Looped(mechanism), wait),
+    };
+    let found = traffic::cells(plan, on, &none, []);
     let is_there = |mechanism: &Mechanism| {
         !found.skipped.iter().any(|skipped| skipped.mechanism == mechanism.name())
     };

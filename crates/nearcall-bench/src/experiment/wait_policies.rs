@@ -13,12 +13,11 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::route::Route;
 
 use super::Experiment;
-use crate::bench_plan::{BenchPlan, ExperimentDefaults, Shape};
+use crate::bench_plan::{BenchPlan, ExperimentDefaults};
 use crate::calls::ours;
-use crate::cell::{CellSpec, Conditions, Subject};
+use crate::cell::{CellSpec, Conditions};
 use crate::cell_list::CellList;
 use crate::conditions::PinChoice;
-use crate::run::Kind;
 
 /// How a channel's waiting does at different paces.
 pub static WAIT_POLICIES: Experiment = Experiment {
@@ -85,12 +84,8 @@ fn cells(plan: &BenchPlan, no_spinning: Option<&str>) -> CellList {
                 _ => {}
             }
             let cell = |&rate_per_s: &u32| CellSpec {
-                kind: Kind::Latency,
-                subject: Subject::Call(Route::Blocking(mechanism)),
-                shape: Shape::Call,
-                message_bytes: 0,
-                wait,
                 conditions: Conditions { spot, rate_per_s, ..Conditions::default() },
+                ..CellSpec::empty_call(Route::Blocking(mechanism), wait)
             };
             list.cells.extend(rates.iter().map(cell));
             if !one_cpu || no_spinning.is_some() {
@@ -114,6 +109,7 @@ Examples:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Subject;
 
     #[test]
     fn one_cpu_leaves_what_sleeps() {

@@ -78,33 +78,46 @@ pub(crate) fn measure_timed(
     messages_per_sample: u64,
     mut timed_ns: impl FnMut() -> Result<u64, Failure>,
 ) -> Result<Measured, Failure> {
-    if job.cell.conditions.exchanges > 0 {
-        return measure_exactly(job, messages_per_sample, timed_ns);
-    }
+    // As many messages as the cell says, the first ones included, without a warm-up: as between two
+    // processes (`exchange/exact.rs`), the first sample is in the times and not in the counts.
+    let exchanges = u64::from(job.cell.conditions.exchanges);
+    let is_exact = exchanges > 0;
+    let samples_max = match usize::try_from(exchanges.div_ceil(messages_per_sample).max(2)) {
+        Ok(samples) if is_exact => samples.min(SAMPLES_MAX),
+        _ => SAMPLES_MAX,
+    };
+    // Written once, so that its pages are present.
+    let mut batches_ns = vec![1.0; samples_max];
+    batches_ns.clear();
     let first_ns = timed_ns()?;
     let mut warmup = Warmup::new(job.warmup_rule(first_ns, messages_per_sample));
-    while warmup.push(timed_ns()?) == WarmupState::Warming {}
-    let capped = warmup.push(0) == WarmupState::Capped;
+    let mut is_capped = false;
+    if is_exact {
+        batches_ns.push(first_ns as f64 / messages_per_sample as f64);
+    } else {
+        while warmup.push(timed_ns()?) == WarmupState::Warming {}
+        is_capped = warmup.push(0) == WarmupState::Capped;
+    }
+    let uncounted = batches_ns.len();
+    let (samples_min, until_ns) = match is_exact {
+        true => (EXACT_MIN.min(samples_max), job.budget_ns),
+        false => (SAMPLES_MIN, job.budget_ns / 2),
+    };
     let mut times = Histogram::new();
-    // Written once, so that its pages are present.
-    let mut batches_ns = vec![1.0; SAMPLES_MAX];
-    batches_ns.clear();
     let before = Counts::before()?;
     let begin = job.stamps.start();
-    let mut sum_ns = 0;
-    while batches_ns.len() < SAMPLES_MIN
-        || (sum_ns < job.budget_ns / 2 && batches_ns.len() < SAMPLES_MAX)
-    {
+    let mut sum_ns = if is_exact { first_ns } else { 0 };
+    while batches_ns.len() < samples_min || (sum_ns < until_ns && batches_ns.len() < samples_max) {
         let ns = timed_ns()?;
         sum_ns += ns;
         batches_ns.push(ns as f64 / messages_per_sample as f64);
     }
     let elapsed_ns = job.stamps.since_ns(begin);
-    let messages = batches_ns.len() as u64 * messages_per_sample;
+    let messages = (batches_ns.len() - uncounted) as u64 * messages_per_sample;
     let client = before.report(0, 0)?;
     record(&mut times, &batches_ns);
     let blocks = batches_ns.chunks_exact((batches_ns.len() / BLOCKS).max(1));
-    let blocks_ns: Vec<f64> = blocks.filter_map(stats::median).collect();
+    let blocks_ns = blocks.filter(|_| !is_exact).filter_map(stats::median).collect();
     Ok(Measured {
         client,
         messages,
@@ -115,46 +128,7 @@ pub(crate) fn measure_timed(
         messages_per_sample,
         first_message_ns: (messages_per_sample == 1).then_some(first_ns),
         warmup_samples: warmup.samples(),
-        warmup_capped: capped,
-        ..Measured::default()
-    })
-}
-
-/// As many messages as the cell says, the first ones included, without a warm-up. As between two
-/// processes (`exchange/exact.rs`), the first sample is in the times and not in the counts.
-fn measure_exactly(
-    job: &Job,
-    messages_per_sample: u64,
-    mut timed_ns: impl FnMut() -> Result<u64, Failure>,
-) -> Result<Measured, Failure> {
-    let samples = u64::from(job.cell.conditions.exchanges).div_ceil(messages_per_sample).max(2);
-    let samples = usize::try_from(samples).unwrap_or(SAMPLES_MAX).min(SAMPLES_MAX);
-    let mut times = Histogram::new();
-    // Written once, so that its pages are present.
-    let mut batches_ns = vec![1.0; samples];
-    batches_ns.clear();
-    let first_ns = timed_ns()?;
-    batches_ns.push(first_ns as f64 / messages_per_sample as f64);
-    let before = Counts::before()?;
-    let begin = job.stamps.start();
-    let mut sum_ns = first_ns;
-    while batches_ns.len() < samples && (sum_ns < job.budget_ns || batches_ns.len() < EXACT_MIN) {
-        let ns = timed_ns()?;
-        sum_ns += ns;
-        batches_ns.push(ns as f64 / messages_per_sample as f64);
-    }
-    let elapsed_ns = job.stamps.since_ns(begin);
-    let messages = (batches_ns.len() as u64 - 1) * messages_per_sample;
-    let client = before.report(0, 0)?;
-    record(&mut times, &batches_ns);
-    Ok(Measured {
-        client,
-        messages,
-        elapsed_ns,
-        median_ns: stats::median(&batches_ns),
-        times: Some(times.to_stored()),
-        messages_per_sample,
-        first_message_ns: (messages_per_sample == 1).then_some(first_ns),
+        warmup_capped: is_capped,
         ..Measured::default()
     })
 }

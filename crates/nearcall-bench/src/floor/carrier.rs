@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::exchange::opened::{Opened, opened};
+use crate::exchange::opened::{OpenedEnd, opened};
 use crate::exchange::{End, Failure, Got};
 use crate::floor::meeting::{Meeting, Regions};
 use crate::payload::{Payload, Verifier};
@@ -100,11 +100,7 @@ impl<C: Carrier> End for FloorEnd<C> {
 /// # Errors
 ///
 /// The other process is gone.
-pub fn open<'a>(
-    carrier: impl Carrier + 'a,
-    meeting: &Meeting,
-    buffer_bytes: u64,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+pub fn open<'a>(carrier: impl Carrier + 'a, meeting: &Meeting, buffer_bytes: u64) -> OpenedEnd<'a> {
     Ok(opened(FloorEnd::new(carrier, meeting)?, buffer_bytes))
 }
 

@@ -11,10 +11,10 @@ use nearcall::event_loop::Interest;
 use nearcall::{Client, EventLoop, Limits, Server};
 use nearcall_channel::Deadline;
 use nearcall_host::library;
-use nearcall_os::{pipe, process};
+use nearcall_os::pipe;
 
 use super::allocator;
-use crate::calls::generated::{BenchCaller, BenchDispatcher};
+use crate::calls::rest::{allow_descriptors, call_over};
 use crate::calls::service::FakeService;
 use crate::exchange::Failure;
 use crate::floor::meeting::MEET_TIMEOUT;
@@ -53,8 +53,7 @@ fn serve(addresses: &[String], connections_max: u32) -> Result<(), Failure> {
     let mut servers = Vec::new();
     for address in addresses {
         let server = Server::with_limits(&event_loop, limits);
-        server.register(BenchDispatcher::new(FakeService::new())).map_err(Failure::other)?;
-        server.listen(&format!("{address}?allow=all")).map_err(Failure::other)?;
+        FakeService::listen(&server, &format!("{address}?allow=all"))?;
         servers.push(server);
     }
     event_loop.add_descriptor(io::stdin().as_fd(), Interest::Readable).map_err(Failure::other)?;
@@ -122,39 +121,14 @@ fn call(addresses: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Calls that make the memory of both ends what it is in use.
-fn call_over(client: &Client, address: &str) -> Result<(), Failure> {
-    client.hunt(address, MEET_TIMEOUT).map_err(Failure::other)?;
-    let caller = BenchCaller::new(client, address).map_err(Failure::other)?;
-    for _ in 0..CALLS {
-        caller.nothing(&()).map_err(Failure::other)?;
-    }
-    Ok(())
-}
-
 /// Waits until standard input ends.
 fn wait_for_end() -> Result<(), Failure> {
     io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop).map_err(Failure::other)
-}
-
-/// Room for so many connections. What is not allowed shows when they are made.
-fn allow_descriptors(connections: u32) {
-    let wanted = DESCRIPTORS_BESIDE + DESCRIPTORS_PER_CONNECTION * u64::from(connections);
-    let _ = process::raise_descriptor_limit(wanted);
 }
 
 fn report(message: &WorkerMessage) -> Result<(), Failure> {
     Ok(worker::write_message(message)?)
 }
 
-/// Before memory is read.
-const CALLS: u32 = 100;
-
 /// A question has some tens of bytes.
 const QUESTION_BYTES_MAX: usize = 1_024;
-
-/// What a process has open beside connections.
-const DESCRIPTORS_BESIDE: u64 = 256;
-
-/// More than any mechanism has at one end.
-const DESCRIPTORS_PER_CONNECTION: u64 = 16;

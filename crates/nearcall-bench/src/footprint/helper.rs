@@ -10,7 +10,7 @@ use nearcall_results::findings::memory::ProcessMemory;
 use super::Stop;
 use crate::launch::{Question, WorkerMessage, WorkerRequest};
 use crate::memory;
-use crate::runner::RunContext;
+use crate::runner::{RunContext, ns};
 use crate::worker::{self, NoMessage, Worker};
 
 /// One process.
@@ -115,8 +115,7 @@ impl<'a> Helper<'a> {
 }
 
 fn after_ns(timeout: Duration) -> u64 {
-    let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-    clock::monotonic_ns().saturating_add(timeout_ns)
+    clock::monotonic_ns().saturating_add(ns(timeout))
 }
 
 /// For being ready.

@@ -12,10 +12,9 @@ use crate::exchange::Failure;
 use crate::exchange::measured::Measured;
 use crate::launch::{Fault, LaunchRequest, Role, WorkerMessage};
 use crate::profile::ProfilePlan;
-use crate::run::Kind;
-use crate::runner::RunContext;
 use crate::runner::placement::PinnedTo;
 use crate::runner::processes::{self, Patience};
+use crate::runner::{RunContext, ns};
 
 /// What is launched again and again.
 pub(crate) struct Launches<'a> {
@@ -35,13 +34,10 @@ impl Launches<'_> {
         time: Duration,
         started: &dyn Fn(Role, u32) -> Result<(), Failure>,
     ) -> Result<Measured, Failure> {
+        let &ProfilePlan { mechanism, shape, message_bytes, wait, .. } = self.plan;
         let cell = CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Mechanism(self.plan.mechanism),
-            shape: self.plan.shape,
-            message_bytes: self.plan.message_bytes,
-            wait: self.plan.wait,
             conditions: Conditions { exchanges, ..Conditions::default() },
+            ..CellSpec::latency(Subject::Mechanism(mechanism), shape, message_bytes, wait)
         };
         let client = LaunchRequest {
             role: Role::Client,
@@ -53,7 +49,7 @@ impl Launches<'_> {
             cells: vec![cell],
             seed: self.plan.seed,
             slices: false,
-            cell_budget_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+            cell_budget_ns: ns(time),
             tsc: None,
             fault: Fault::None,
         };

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use crate::profile::result::{CopyCounts, CountedCall, CountedCalls, Profile, Used};
-use crate::report::lines::{Style, Writer};
+use crate::report::document::Document;
+use crate::report::lines::Style;
 use crate::report::number;
 use crate::report::table::class_words;
 use crate::report::table::grid::{Align, Grid};
@@ -16,7 +17,7 @@ use crate::run::PerEnd;
 /// Renders a profile. Ends with a line break.
 #[must_use]
 pub fn table(profile: &Profile, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = Document::default();
     head(&mut out, profile);
     used(&mut out, &profile.used);
     if let Some(calls) = &profile.calls {
@@ -25,14 +26,11 @@ pub fn table(profile: &Profile, style: Style) -> String {
     copies(&mut out, &profile.copies);
     if let Some(stacks) = &profile.stacks {
         let PerEnd { client, server } = stacks.samples;
-        title(
-            &mut out,
-            &format!("Stacks of {client} samples of the client, {server} of the server"),
-        );
-        out.line(&format!("  {}", stacks.folded));
+        out.part(format!("Stacks of {client} samples of the client, {server} of the server"));
+        out.line(format!("  {}", stacks.folded));
     }
     if !profile.missing.is_empty() {
-        title(&mut out, "Not looked at");
+        out.part("Not looked at");
         for missing in &profile.missing {
             let how = if missing.how.is_empty() { "" } else { "; to permit it: " };
             let text = format!("{}: {}{how}{}", missing.what, missing.why, missing.how);
@@ -40,14 +38,14 @@ pub fn table(profile: &Profile, style: Style) -> String {
         }
     }
     if !profile.warnings.is_empty() {
-        title(&mut out, "Keep in mind");
+        out.part("Keep in mind");
         profile.warnings.iter().for_each(|warning| item(&mut out, warning));
     }
-    out.answer(&answer(profile));
-    out.finish()
+    out.answer(answer(profile));
+    out.text(style)
 }
 
-fn head(out: &mut Writer, profile: &Profile) {
+fn head(out: &mut Document, profile: &Profile) {
     let place = &profile.placement;
     let class = class_words(&place.class);
     let cpus = match (place.client_cpu, place.server_cpu) {
@@ -56,17 +54,17 @@ fn head(out: &mut Writer, profile: &Profile) {
     };
     let size = number::size(profile.message_bytes);
     let Profile { mechanism, shape, wait, .. } = profile;
-    out.title(&format!("{mechanism}: {shape} of {size}, both ends wait by {wait}, {cpus}"));
+    out.title(format!("{mechanism}: {shape} of {size}, both ends wait by {wait}, {cpus}"));
     let Some(rtt) = &profile.rtt_ns else { return };
     let median = rtt.p50.map_or_else(|| number::MISSING.to_owned(), number::time);
     let interval = rtt.p50_ci95.map_or_else(String::new, |[low, high]| {
         format!(", 95 %: {} to {}", number::time(low), number::time(high))
     });
     let exchanges = profile.exchanges;
-    out.line(&format!("Round trip {median} (median of {exchanges}, undisturbed{interval})"));
+    out.line(format!("Round trip {median} (median of {exchanges}, undisturbed{interval})"));
 }
 
-fn used(out: &mut Writer, used: &PerEnd<Used>) {
+fn used(out: &mut Document, used: &PerEnd<Used>) {
     let mut table = columns(out, "Per round trip", &["client", "server"]);
     let mut row = |name: &str, of: fn(&Used) -> Option<f64>, shown: fn(f64) -> String| {
         let cell = |end| of(end).map_or_else(|| number::MISSING.to_owned(), shown);
@@ -79,10 +77,10 @@ fn used(out: &mut Writer, used: &PerEnd<Used>) {
     row("times the CPU was taken away", |used| used.involuntary_switches, times);
     row("page faults", |used| used.page_faults, times);
     row("moves to another CPU", |used| used.migrations, times);
-    table.print(out);
+    out.grid(table);
 }
 
-fn system_calls(out: &mut Writer, calls: &CountedCalls) {
+fn system_calls(out: &mut Document, calls: &CountedCalls) {
     let title = format!("System calls, counted over {}", calls.exchanges);
     let PerEnd { client, server } = &calls.ends;
     let declares = client.iter().any(|call| call.declared.is_some());
@@ -109,7 +107,7 @@ fn system_calls(out: &mut Writer, calls: &CountedCalls) {
         table.note(format!("hardly ever, of other names: {seldom}"));
     }
     table.row(vec!["all".to_owned(), times(sum(client)), times(sum(server)), String::new()]);
-    table.print(out);
+    out.grid(table);
 }
 
 /// System calls of one end per exchange.
@@ -145,7 +143,7 @@ fn range([least, most]: [f64; 2]) -> String {
     }
 }
 
-fn copies(out: &mut Writer, copies: &CopyCounts) {
+fn copies(out: &mut Document, copies: &CopyCounts) {
     let mut table = columns(out, "Copies of the payload", &["one way", "and back", "declared"]);
     let counted = |count: Option<f64>| count.map_or_else(|| number::MISSING.to_owned(), times);
     let (one_way, both) = (counted(copies.kernel_one_way), counted(copies.kernel_there_and_back));
@@ -159,7 +157,7 @@ fn copies(out: &mut Writer, copies: &CopyCounts) {
     declared("in user space, by send and receive", ends);
     declared("all one way, written and read in place", copies.in_place());
     declared("all one way, by send and receive", copies.by_value());
-    table.print(out);
+    out.grid(table);
     out.note(
         "Counted as in the study `motorola`, whose marshalled call over a socket is copied 6 times \
          one way (marshalled, 2 by write, 2 by read, unmarshalled), and 2 times over shared memory.",
@@ -173,21 +171,16 @@ fn times(count: f64) -> String {
 }
 
 /// A table of names and figures to the right of them, below a heading.
-fn columns(out: &mut Writer, title: &str, heads: &[&str]) -> Grid {
-    self::title(out, title);
+fn columns(out: &mut Document, title: &str, heads: &[&str]) -> Grid {
+    out.part(title);
     let mut columns = vec![("", Align::Left, NAME)];
     columns.extend(heads.iter().map(|head| (*head, Align::Right, CELL)));
     Grid::new(&columns)
 }
 
-fn title(out: &mut Writer, text: &str) {
-    out.blank();
-    out.title(text);
-}
-
 /// An indented paragraph whose later lines are indented further.
-fn item(out: &mut Writer, text: &str) {
-    out.line(&format!("  {text}"));
+fn item(out: &mut Document, text: &str) {
+    out.line(format!("  {text}"));
 }
 
 /// What would be shown as 0.00: made once, such as when an adaptive end measures what waking costs.

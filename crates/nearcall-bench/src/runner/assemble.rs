@@ -14,6 +14,7 @@ use crate::run::{
 };
 use crate::runner::disturbance::{self, Around};
 use crate::runner::placement::PinnedTo;
+use crate::stats::Estimate;
 use crate::touch::Touch;
 use crate::{stats, timers};
 
@@ -120,7 +121,7 @@ fn add_times(
     let mut times = Histogram::new();
     let mut p99s_ns = Vec::new();
     for stored in launches.iter().filter_map(|launch| launch.measured.times.as_ref()) {
-        let of_launch = stored.to_histogram().map_err(|error| error.to_string())?;
+        let of_launch = read(stored)?;
         p99s_ns.push(of_launch.quantile_ns(0.99));
         times.merge(&of_launch);
     }
@@ -151,7 +152,6 @@ fn add_times(
 /// What each launch says by the statistics of the studies. Whose cell it is, is told later.
 fn study_facts(spec: &CellSpec, launches: &[CellLaunch]) -> Result<StudyFacts, String> {
     let mut facts = StudyFacts { exchanges: spec.conditions.exchanges, ..StudyFacts::default() };
-    let read = |stored: &StoredHistogram| stored.to_histogram().map_err(|error| error.to_string());
     for launch in launches {
         let measured = &launch.measured;
         if let Some(times) = measured.times.as_ref().map(read).transpose()? {
@@ -178,7 +178,7 @@ fn add_pace(cell: &mut Cell, launches: &[CellLaunch], rate_per_s: u32) -> Result
     let paced = || launches.iter().filter_map(|launch| launch.measured.paced.as_ref());
     let mut times = Histogram::new();
     for one in paced() {
-        times.merge(&one.service.to_histogram().map_err(|error| error.to_string())?);
+        times.merge(&read(&one.service)?);
     }
     let launch_service_medians_ns: Vec<f64> =
         paced().filter_map(|one| one.service_median_ns).collect();
@@ -247,19 +247,11 @@ fn add_rates(cell: &mut Cell, launches: &[CellLaunch]) -> Result<(), String> {
             return Err(format!("{moved} bytes fit in the buffer of {buffer}: no throughput"));
         }
     }
-    let rate = |launch: &CellLaunch| {
-        let measured = &launch.measured;
-        (measured.elapsed_ns > 0)
-            .then(|| measured.messages as f64 * 1e9 / measured.elapsed_ns as f64)
-    };
-    cell.launch_messages_per_s = launches.iter().filter_map(rate).collect();
-    cell.messages_per_s = stats::harmonic_mean(&cell.launch_messages_per_s);
-    if let Some(estimate) = stats::estimate(&cell.launch_messages_per_s, &[], 0.0) {
-        // Its middle is the geometric mean: with launches far apart the harmonic one, which is
-        // smaller, can lie outside.
-        let hold = |[low, high]: [f64; 2], rate: f64| [low.min(rate), high.max(rate)];
-        let ci95 = estimate.ci95.zip(cell.messages_per_s);
-        cell.messages_per_s_ci95 = ci95.map(|(ci95, rate)| hold(ci95, rate));
+    cell.launch_messages_per_s = launches.iter().filter_map(messages_per_s).collect();
+    let (rate, estimate) = mean_rate(&cell.launch_messages_per_s);
+    cell.messages_per_s = rate;
+    if let Some(estimate) = estimate {
+        cell.messages_per_s_ci95 = estimate.ci95;
         cell.between_launch_variance = estimate.between_launch_variance;
     }
     let bytes = cell.message_bytes as f64;
@@ -272,6 +264,27 @@ fn add_rates(cell: &mut Cell, launches: &[CellLaunch]) -> Result<(), String> {
         cell.bits_per_cpu_s_ci95 = estimate.ci95;
     }
     Ok(())
+}
+
+fn messages_per_s(launch: &CellLaunch) -> Option<f64> {
+    let Measured { messages, elapsed_ns, .. } = launch.measured;
+    (elapsed_ns > 0).then(|| messages as f64 * 1e9 / elapsed_ns as f64)
+}
+
+/// The mean of the rates of launches, and their estimate with an interval that holds it: the middle
+/// of that is the geometric mean, and the harmonic one may lie outside, with launches far apart.
+fn mean_rate(rates: &[f64]) -> (Option<f64>, Option<Estimate>) {
+    let mean = stats::harmonic_mean(rates);
+    let mut estimate = stats::estimate(rates, &[], 0.0);
+    if let Some(estimate) = &mut estimate {
+        let ci95 = estimate.ci95.zip(mean);
+        estimate.ci95 = ci95.map(|([low, high], rate)| [low.min(rate), high.max(rate)]);
+    }
+    (mean, estimate)
+}
+
+fn read(stored: &StoredHistogram) -> Result<Histogram, String> {
+    stored.to_histogram().map_err(|error| error.to_string())
 }
 
 /// Payload bits that one second of CPU time of both ends moves.
@@ -457,14 +470,13 @@ mod tests {
     use crate::runner::placement::resolve;
 
     fn spec(message_bytes: u64) -> CellSpec {
-        CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Mechanism(Mechanism::ShmSpin),
-            shape: Shape::Echo,
-            message_bytes,
-            wait: WaitPolicy::Spin,
-            conditions: Conditions::default(),
-        }
+        let subject = Subject::Mechanism(Mechanism::ShmSpin);
+        CellSpec::latency(subject, Shape::Echo, message_bytes, WaitPolicy::Spin)
+    }
+
+    /// Of messages one way.
+    fn stream(message_bytes: u64) -> CellSpec {
+        CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(message_bytes) }
     }
 
     fn measured(spec: &CellSpec, p50: f64) -> Cell {
@@ -516,15 +528,7 @@ mod tests {
         let mut times = Histogram::new();
         (0..count).for_each(|_| times.record(ns));
         let client = EndReport { run_delay_ns: Some(0), ..EndReport::default() };
-        launch(Measured {
-            client,
-            times: Some(times.to_stored()),
-            median_ns: times.median_ns(),
-            messages: count,
-            elapsed_ns: count * ns,
-            messages_per_sample: 1,
-            ..Measured::default()
-        })
+        launch(Measured { client, messages: count, elapsed_ns: count * ns, ..Measured::of(&times) })
     }
 
     /// Rule R13.
@@ -603,7 +607,7 @@ mod tests {
     /// Rules R7, R8 and R9.
     #[test]
     fn an_end_that_moved_or_faulted_or_changed_speed_marks_its_cell() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let spec = stream(64);
         let place = Placement::Pin { client: 0, server: 1 };
         let pinned = resolve(place, &[0, 1], &Topology::default()).unwrap();
         let tags = |change: &dyn Fn(&mut CellLaunch)| {
@@ -640,7 +644,7 @@ mod tests {
 
     #[test]
     fn what_fits_in_the_buffer_is_no_throughput() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let spec = stream(64);
         let made = |messages| cell(&spec, &[rate(messages, 1_000)], &placed(), None, 1);
         assert!(made(1_023).unwrap_err().contains("65472 bytes fit in the buffer of 65536"));
         assert!(made(1_024).is_ok());
@@ -648,7 +652,7 @@ mod tests {
 
     #[test]
     fn a_rate_lies_in_its_interval() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let spec = stream(64);
         // One launch of nine a thousand times slower.
         let mut launches = vec![rate(1_000_000, 1_000_000); 8];
         launches.push(rate(1_000_000, 1_000_000_000));
@@ -660,7 +664,7 @@ mod tests {
 
     #[test]
     fn bits_per_cpu_second_count_both_ends_and_have_an_interval() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(125) };
+        let spec = stream(125);
         let end = |cpu_ns| EndReport { cpu_ns, ..EndReport::default() };
         let launch = |server_ns| {
             let mut launch = rate(1_000_000, 1_000_000_000);
@@ -681,7 +685,7 @@ mod tests {
 
     #[test]
     fn a_buffer_of_another_size_is_told() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let spec = stream(64);
         let mut launch = rate(1_000_000, 1_000);
         launch.sizes[0].effective = 131_072;
         let cell = cell(&spec, &[launch], &placed(), None, 1).unwrap();
@@ -691,7 +695,7 @@ mod tests {
     #[test]
     fn a_buffer_that_was_asked_for_is_given_or_the_cell_fails() {
         let conditions = Conditions { buffer_bytes: 65_536, ..Conditions::default() };
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, conditions, ..spec(64) };
+        let spec = CellSpec { conditions, ..stream(64) };
         let mut launch = rate(1_000_000, 1_000);
         let made = |spec: &CellSpec, launch: &CellLaunch| {
             cell(spec, std::slice::from_ref(launch), &placed(), None, 1)
@@ -734,7 +738,7 @@ mod tests {
 
     #[test]
     fn half_the_rate_of_the_floor_is_twice_its_cost() {
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let spec = stream(64);
         let floor = floor_of(&spec).unwrap();
         let mut cells = vec![rated(&floor, &[2e6, 4e6, 2e6]), rated(&spec, &[1e6, 2e6, 1e6])];
         compare(&[floor, spec], &mut cells);

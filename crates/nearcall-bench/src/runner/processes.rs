@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use nearcall_os::clock;
 
+use super::ns;
 use crate::exchange::{Cause, Failure};
 use crate::launch::{LaunchRequest, Role, WorkerMessage, WorkerRequest};
 use crate::worker::{self, Worker};
@@ -198,10 +199,6 @@ fn collect(
         let wait = Duration::from_nanos(until_ns - now_ns).min(worker::POLL);
         worker::read_some(ends, wait).map_err(Failure::other)?;
     }
-}
-
-fn ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Changes where the stack of a new process begins. Its value means nothing.

@@ -362,14 +362,11 @@ fn polled_mechanisms_are_measured_where_there_are_any() {
 #[test]
 fn both_clocks_tell_the_same_time_of_the_same_exchanges() {
     let _alone = alone();
+    let subject = Subject::Mechanism(Mechanism::Pipe);
     let cell = CellSpec {
-        kind: Kind::Latency,
-        subject: Subject::Mechanism(Mechanism::Pipe),
-        shape: Shape::Echo,
-        // Long, so that reading the clocks is a small part of it.
-        message_bytes: 16_384,
-        wait: WaitPolicy::Block,
         conditions: Conditions { exchanges: 1_000, two_clocks: true, ..Conditions::default() },
+        // Long, so that reading the clocks is a small part of it.
+        ..CellSpec::latency(subject, Shape::Echo, 16_384, WaitPolicy::Block)
     };
     let plan =
         BenchPlan { options: run_options(3, Duration::from_secs(10)), ..BenchPlan::default() };

@@ -154,9 +154,9 @@ pub trait T: 'static {
 /// ```
 ///
 /// The methods of [`T`] for a service that is shared by threads. Write the methods as
-/// `async fn`: their futures run on the executor of the server's loop, or where
-/// `TAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
-/// deadline has passed or whose caller is gone is dropped.
+/// `async fn`, with a `CallContext` and the request by value: their futures run on the executor
+/// of the server's loop, or where `TAsyncDispatcher::spawn_on` puts them. The future of a call
+/// that is cancelled, whose deadline has passed or whose caller is gone is dropped.
 ///
 /// The caller gets the status that a method returns.
 pub trait TAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
@@ -581,9 +581,9 @@ pub trait Idle: 'static {}
 /// Nothing to do.
 ///
 /// The methods of [`Idle`] for a service that is shared by threads. Write the methods as
-/// `async fn`: their futures run on the executor of the server's loop, or where
-/// `IdleAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
-/// deadline has passed or whose caller is gone is dropped.
+/// `async fn`, with a `CallContext` and the request by value: their futures run on the executor
+/// of the server's loop, or where `IdleAsyncDispatcher::spawn_on` puts them. The future of a
+/// call that is cancelled, whose deadline has passed or whose caller is gone is dropped.
 ///
 /// The caller gets the status that a method returns.
 pub trait IdleAsync: ::core::marker::Send + ::core::marker::Sync + 'static {}

@@ -129,9 +129,9 @@ pub trait Scanner: 'static {
 /// Scans pages. Its interface is shared with programs that do not use nearcall.
 ///
 /// The methods of [`Scanner`] for a service that is shared by threads. Write the methods as
-/// `async fn`: their futures run on the executor of the server's loop, or where
-/// `ScannerAsyncDispatcher_::spawn_on` puts them. The future of a call that is cancelled, whose
-/// deadline has passed or whose caller is gone is dropped.
+/// `async fn`, with a `CallContext` and the request by value: their futures run on the executor
+/// of the server's loop, or where `ScannerAsyncDispatcher_::spawn_on` puts them. The future of
+/// a call that is cancelled, whose deadline has passed or whose caller is gone is dropped.
 ///
 /// The caller gets the status that a method returns.
 ///
@@ -782,9 +782,10 @@ pub trait ScannerAsync: 'static {
 /// A name that is made of the other service's.
 ///
 /// The methods of [`ScannerAsync`] for a service that is shared by threads. Write the methods
-/// as `async fn`: their futures run on the executor of the server's loop, or where
-/// `ScannerAsyncAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled,
-/// whose deadline has passed or whose caller is gone is dropped.
+/// as `async fn`, with a `CallContext` and the request by value: their futures run on the
+/// executor of the server's loop, or where `ScannerAsyncAsyncDispatcher::spawn_on` puts them.
+/// The future of a call that is cancelled, whose deadline has passed or whose caller is gone is
+/// dropped.
 ///
 /// The caller gets the status that a method returns.
 pub trait ScannerAsyncAsync: ::core::marker::Send + ::core::marker::Sync + 'static {

@@ -382,6 +382,18 @@ fn what_is_not_proto3_is_refused_with_its_place() {
     }
 }
 
+#[test]
+fn an_option_of_nearcall_needs_its_import() {
+    let text = "syntax = \"proto3\"; package a; message X {}\n\
+                service S { rpc A(X) returns (X) { option (nearcall.deadline_ms) = 5; } }";
+    check_files(
+        &[("a.proto", text)],
+        &["a.proto"],
+        "a.proto:2:36: name 'nearcall.deadline_ms' is not defined; \
+         add `import \"nearcall/options.proto\";`",
+    );
+}
+
 #[track_caller]
 fn check_files(files: &[(&str, &str)], compiled: &[&str], expected: &str) {
     let directory = TestDir::new();

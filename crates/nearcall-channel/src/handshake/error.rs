@@ -21,7 +21,10 @@ use crate::packet::{Refusal, Version};
 use crate::wait::WaitPolicy;
 
 /// Why a connection was not made.
+///
+/// Where the other end refused, [`Refusal`](crate::Refusal) says why.
 #[derive(Error)]
+#[non_exhaustive]
 pub enum HandshakeError {
     /// No server listens at the address. Start the server, or wait until it is there.
     #[error("nothing listens at {0}: start its server, or wait until it is there")]

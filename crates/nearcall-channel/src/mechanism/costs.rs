@@ -8,7 +8,10 @@ use super::Mechanism;
 use crate::wait::WaitPolicy;
 
 /// The costs of one exchange for an end: it sends one short message and receives one.
+///
+/// See [`Mechanism::costs`].
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Costs {
     /// The system calls that it makes.
     pub calls: &'static [Calls],
@@ -17,7 +20,10 @@ pub struct Costs {
 }
 
 /// A system call and how often it is made for one exchange.
+///
+/// Listed by [`Costs::calls`].
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Calls {
     /// Its name in the kernel.
     pub name: &'static str,
@@ -28,7 +34,10 @@ pub struct Calls {
 }
 
 /// The number of copies of the bytes of a short message on their way.
+///
+/// See [`Mechanism::copies`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Copies {
     /// Copies by the kernel.
     pub kernel: u8,

@@ -11,6 +11,14 @@ use super::{Mechanism, Offered, UnknownMechanism, table};
 use crate::error::debug_as_display;
 
 /// The mechanisms that a server opens for its clients.
+///
+/// ```
+/// use nearcall_channel::{Mechanism, MechanismSet};
+///
+/// let offered = MechanismSet::from(Mechanism::Shm).with(Mechanism::UnixStream);
+/// assert!(!offered.contains(Mechanism::Tcp));
+/// assert_eq!("shm,unix-stream".parse(), Ok(offered));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MechanismSet {
     /// Bit n is row n of the table.

@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 
+use clap::builder::RangedI64ValueParser;
 use clap::error::{Error, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
@@ -153,12 +154,7 @@ pub(crate) struct WorkloadArgs {
     pub(crate) client: Option<Vec<Caller>>,
 
     /// Exchanges per second [default: 1000,10000,100000]
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        value_parser = clap::value_parser!(u32).range(1..=RATE_MAX)
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = up_to(RATE_MAX))]
     pub(crate) rate: Option<Vec<u32>>,
 
     /// Self-test: stall the server for this long, such as 100ms, again and again
@@ -174,39 +170,19 @@ pub(crate) struct WorkloadArgs {
     pub(crate) gap: Option<Vec<u64>>,
 
     /// Messages of a burst [default: 1,8,64,512]
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        value_parser = clap::value_parser!(u32).range(1..=BURST_MAX)
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = up_to(BURST_MAX))]
     pub(crate) messages: Option<Vec<u32>>,
 
     /// Clients at once [default: 1,4,16,64,256]
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX)
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = up_to(CLIENTS_MAX))]
     pub(crate) clients: Option<Vec<u32>>,
 
     /// Threads at once [default: 1,2,4,8]
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX)
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = up_to(CLIENTS_MAX))]
     pub(crate) threads: Option<Vec<u32>>,
 
     /// Event loops of the server [default: 1,2]
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        value_parser = clap::value_parser!(u32).range(1..=LOOPS_MAX)
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = up_to(LOOPS_MAX))]
     pub(crate) loops: Option<Vec<u32>>,
 
     /// Reply in latency cells: the same payload (echo) or none (sink)
@@ -250,6 +226,11 @@ pub(crate) struct WorkloadArgs {
 
     #[command(flatten)]
     pub(crate) pm_qos: PmQosArgs,
+}
+
+/// A parser of counts of at least one.
+fn up_to(max: i64) -> RangedI64ValueParser<u32> {
+    RangedI64ValueParser::new().range(1..=max)
 }
 
 /// Options of `bench memory`.

@@ -27,7 +27,7 @@ impl FromStr for Sizes {
 }
 
 /// Reads the size of options that take one.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     match text.contains(',') {
         true => Err(format!("{text:?} is a list; give one size such as 1KiB")),
         false => parse_size(text).map_err(|error| error.to_string()),
@@ -53,25 +53,25 @@ impl FromStr for Pin {
 }
 
 /// A parser of shapes that lists them when it refuses.
-pub(super) fn shape() -> impl TypedValueParser<Value = Shape> {
+pub(crate) fn shape() -> impl TypedValueParser<Value = Shape> {
     let names = PossibleValuesParser::new(Shape::ALL.map(Shape::name));
     names.try_map(|name| -> Result<Shape, UnknownShape> { name.parse() })
 }
 
 /// A parser of clients that lists them when it refuses.
-pub(super) fn client() -> impl TypedValueParser<Value = Caller> {
+pub(crate) fn client() -> impl TypedValueParser<Value = Caller> {
     let names = PossibleValuesParser::new(Caller::ALL.map(Caller::name));
     names.try_map(|name| -> Result<Caller, String> { name.parse() })
 }
 
 /// A parser of wait policies that lists them when it refuses.
-pub(super) fn wait() -> impl TypedValueParser<Value = WaitPolicy> {
+pub(crate) fn wait() -> impl TypedValueParser<Value = WaitPolicy> {
     let names = PossibleValuesParser::new(WaitPolicy::ALL.map(WaitPolicy::name));
     names.try_map(|name| -> Result<WaitPolicy, UnknownWaitPolicy> { name.parse() })
 }
 
 /// A parser of the accessed part of a payload that lists the parts when it refuses.
-pub(super) fn payload_access() -> impl TypedValueParser<Value = Touch> {
+pub(crate) fn payload_access() -> impl TypedValueParser<Value = Touch> {
     let names = PossibleValuesParser::new(Touch::ALL.map(Touch::name));
     let find = |name: String| Touch::ALL.into_iter().find(|one| one.name() == name);
     names.try_map(move |name| find(name).ok_or("this is no part of a payload"))
@@ -112,7 +112,7 @@ fn duration_within(text: &str, min: Duration, max: Duration) -> Result<Duration,
 }
 
 /// Reads the longest time of a measurement. A number without a unit is seconds.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let found = match is_plain && !text.is_empty() {
@@ -129,12 +129,12 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads the longest wait for something that ends.
-pub(super) fn timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     duration_within(text, Duration::ZERO, TIME_MAX)
 }
 
 /// Reads a wait for the clients of a server.
-pub(super) fn ask_timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn ask_timeout(text: &str) -> Result<Duration, String> {
     duration_within(text, ASK_TIME_MIN, ASK_TIME_MAX)
 }
 
@@ -145,12 +145,12 @@ const ASK_TIME_MIN: Duration = Duration::from_millis(1);
 const ASK_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Reads a gap between messages, in nanoseconds.
-pub(super) fn gap_ns(text: &str) -> Result<u64, String> {
+pub(crate) fn gap_ns(text: &str) -> Result<u64, String> {
     duration_within(text, Duration::ZERO, GAP_MAX).map(nanoseconds)
 }
 
 /// Reads the length of a stall of the server, in nanoseconds.
-pub(super) fn stall_ns(text: &str) -> Result<u64, String> {
+pub(crate) fn stall_ns(text: &str) -> Result<u64, String> {
     duration_within(text, STALL_MIN, GAP_MAX).map(nanoseconds)
 }
 

@@ -8,34 +8,170 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::{Args, ValueEnum};
 use nearcall_bench::advise::{self, Effort, MeasureError};
 use nearcall_bench::runner::BenchError;
 use nearcall_os::clock;
 use nearcall_os::signal::Interrupt;
 use nearcall_results::advise::trace::{self, Recording};
-use nearcall_results::advise::{Advice, Refusal, Requirements, advise as advise_by, command, text};
+use nearcall_results::advise::{
+    Advice, Need, Pattern, Placement, Refusal, Requirements, Weights, advise as advise_by, command,
+    text,
+};
 use nearcall_results::run::{Run, check_writable};
 use serde::Serialize;
 
 use super::{End, Usage, bench};
-use crate::args::AdviseArgs;
+use crate::args::{BackgroundLoadArgs, OutputArgs, SeedArgs, TimeArgs, value};
 use crate::terminal::style;
 use crate::{output, places};
 
 mod profile;
 
+/// Options of `advise`.
+#[derive(Debug, Args)]
+pub(crate) struct AdviseArgs {
+    /// Payload of one message, such as 8, 4KiB, 1MiB
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = value::size)]
+    pub(crate) size: u64,
+
+    /// Payload of the reply [default: an empty reply]
+    #[arg(long, value_name = "SIZE", value_parser = size_or_none)]
+    pub(crate) reply: Option<u64>,
+
+    /// Messages per second to sustain [default: one after the other]
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+
+    /// Call pattern: call (waits for a reply) or one-way
+    #[arg(long, value_name = "PATTERN", default_value = "call")]
+    pub(crate) pattern: PatternArg,
+
+    /// Required capabilities, such as pollable,isolation; --help lists all
+    ///
+    /// pollable, crash-detection, isolation, descriptor-passing, multi-machine, no-spin (not even
+    /// for a bounded time, as the adaptive policy does), same-cpu-safe, survives-oversized,
+    /// delivers-after-death, kill-safe, nothing-left, shared-memory. `nearcall mechanisms` explains
+    /// them.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) needs: Vec<Need>,
+
+    /// Clients that one server has at once: 1 also considers what serves one only [default: any]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) clients: Option<u32>,
+
+    /// Objective: latency, p99, throughput, cpu, memory, or shares
+    ///
+    /// Shares add up to 1, as latency=0.7,cpu=0.3. They are the powers of a candidate's ratios to
+    /// the best.
+    #[arg(long, value_name = "OBJECTIVE", default_value = "latency")]
+    pub(crate) optimise: Weights,
+
+    /// Both ends on the same CPU, cross CPUs, not pinned (none), or unknown (any)
+    #[arg(long, value_name = "PLACE", default_value = "any")]
+    pub(crate) placement: ExpectedPlacementArg,
+
+    #[command(flatten)]
+    pub(crate) load: BackgroundLoadArgs,
+
+    #[command(flatten)]
+    pub(crate) time: TimeArgs,
+
+    #[command(flatten)]
+    pub(crate) seed: SeedArgs,
+
+    /// Measure and rank even while other programs use the CPUs
+    #[arg(long, conflicts_with = "run")]
+    pub(crate) anyway: bool,
+
+    /// Use stored runs of this or another machine; measure nothing
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["time", "seed", "out"])]
+    pub(crate) run: Vec<PathBuf>,
+
+    /// Advise for the traffic of a program that strace recorded
+    ///
+    /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Pattern,
+    /// sizes and rate are those of its busiest descriptor; - reads standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "rate"])]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Write the tuning file of this machine, which the runtime reads
+    ///
+    /// It holds the cost of a wake-up, how long to spin, and what calls cost over the mechanisms
+    /// that servers offer by default, by which clients with `via=auto` choose. That takes half a
+    /// minute, or --time. It is written to $NEARCALL_TUNING, else
+    /// to nearcall/tuning.conf in $XDG_CONFIG_HOME or ~/.config; the runtime reads it there and
+    /// then in /etc.
+    #[arg(long, conflicts_with = "run")]
+    pub(crate) profile: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// A call pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PatternArg {
+    /// The sender waits for the reply
+    Call,
+    /// There is no reply
+    OneWay,
+}
+
+impl From<PatternArg> for Pattern {
+    fn from(pattern: PatternArg) -> Self {
+        match pattern {
+            PatternArg::Call => Self::Call,
+            PatternArg::OneWay => Self::OneWay,
+        }
+    }
+}
+
+/// The placement of both ends in the program that the advice is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExpectedPlacementArg {
+    /// Not known yet
+    Any,
+    /// On two CPUs
+    Cross,
+    /// Both on one CPU
+    Same,
+    /// Not pinned
+    None,
+}
+
+impl From<ExpectedPlacementArg> for Placement {
+    fn from(placement: ExpectedPlacementArg) -> Self {
+        match placement {
+            ExpectedPlacementArg::Any => Self::Any,
+            ExpectedPlacementArg::Cross => Self::Cross,
+            ExpectedPlacementArg::Same => Self::SameCpu,
+            ExpectedPlacementArg::None => Self::Unpinned,
+        }
+    }
+}
+
+fn size_or_none(text: &str) -> Result<u64, String> {
+    if text.trim() == "0" { Ok(0) } else { value::size(text) }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.trim().parse().map_err(|_| RATE_ADVICE.to_owned())?;
+    if rate.is_finite() && rate > 0.0 { Ok(rate) } else { Err(RATE_ADVICE.to_owned()) }
+}
+
 pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<End> {
     let base = requirements(args)?;
     let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
     let json = args.output.format.json;
-    if args.modes.profile {
+    if args.profile {
         return profile::run(args.time.time, json);
     }
-    let recording = args.modes.trace.as_deref().map(read).transpose()?;
+    let recording = args.trace.as_deref().map(read).transpose()?;
     let requirements = match &recording {
         Some(recording) => trace::requirements(recording, &base),
         None => base,
@@ -179,3 +315,30 @@ fn now_unix_s() -> u64 {
 const TIME: Duration = Duration::from_secs(45);
 
 const NS_PER_S: u64 = 1_000_000_000;
+
+const RATE_ADVICE: &str = "give messages per second above 0, such as 1000";
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall advise                                short calls: measures for 45 s
+  nearcall advise --size 4KiB --rate 1000 --needs pollable,crash-detection
+  nearcall advise --size 64KiB --pattern one-way --optimise throughput
+  nearcall advise --placement same --optimise latency=0.7,cpu=0.3
+  nearcall advise --size 1KiB --run calls.json   from a stored run
+  nearcall advise --trace recording.txt          from strace of your program
+  nearcall advise --json | jq -r .address";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_rates_are_one_number_each() {
+        assert_eq!((size_or_none("4KiB"), size_or_none("0")), (Ok(4_096), Ok(0)));
+        assert!(size_or_none("8,9").is_err() && size_or_none("-1").is_err());
+        assert_eq!((rate("1000"), rate("0.5"), rate("1e3")), (Ok(1e3), Ok(0.5), Ok(1e3)));
+        for bad in ["-1", "0", "", "fast", "inf", "NaN"] {
+            assert_eq!(rate(bad), Err(RATE_ADVICE.to_owned()), "{bad}");
+        }
+    }
+}

@@ -6,16 +6,43 @@
 //! **Not here:** what it is asked.
 
 use std::os::fd::OwnedFd;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use clap::Args;
 use nearcall::client::ReconnectPolicy;
 use nearcall::observe::{Peer, PeerIdentity};
-use nearcall::{Client, Code, Status};
+use nearcall::{Address, BadAddress, Client, Code, Status};
 use nearcall_channel::runtime_dir;
 use nearcall_os::process;
 
-use crate::args::ServerChoice;
+/// The server that a command is about.
+#[derive(Debug, Clone)]
+pub(crate) enum ServerChoice {
+    /// That of a process, which listens by name.
+    Process(i32),
+    At(Address),
+}
+
+impl FromStr for ServerChoice {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(pid) if pid > 0 => Ok(Self::Process(pid)),
+            _ => text.parse().map(Self::At),
+        }
+    }
+}
+
+/// Which host is asked.
+#[derive(Debug, Args)]
+pub(crate) struct AskedHostArgs {
+    /// The address of the host, which its file may set as `listen` of `[host]`
+    #[arg(long, value_name = "ADDRESS", default_value = nearcall_host::LISTEN_DEFAULT)]
+    pub(crate) host: Address,
+}
 
 /// Returns the address of the server.
 pub(super) fn address(choice: &ServerChoice) -> anyhow::Result<String> {
@@ -45,7 +72,7 @@ pub(super) fn client() -> Client {
 pub(super) fn process_of(client: &Client) -> Option<PeerIdentity> {
     client.connections().into_iter().find_map(|connection| match connection.peer {
         Peer::Process(identity) => Some(identity),
-        Peer::Local | Peer::Remote(_) => None,
+        _ => None,
     })
 }
 

@@ -10,7 +10,6 @@ mod memory;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use nearcall_bench::bench_plan::{BenchPlan, Placement, RunOptions};
@@ -21,9 +20,8 @@ use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 use nearcall_results::report::table::table;
 use nearcall_results::run::{Run, Tool, check_writable};
-use nearcall_studies::reproduce::StudiesPlan;
 
-pub(super) use self::measure::{hooked, program};
+pub(super) use self::measure::{hooked, peer, program, studies};
 use super::{End, Usage};
 use crate::args::{BenchArgs, ExperimentArgs, Other, Pin, PlacementArg, RunArgs, Sizes};
 use crate::output;
@@ -77,16 +75,6 @@ pub(super) fn measure_and_deliver(
         }
         (false, false) => Ok(End::Done),
     }
-}
-
-/// Repeats studies; shows progress; ends early when interrupted.
-pub(super) fn measure_studies(plan: &StudiesPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
-    measure::studies(plan, interrupt)
-}
-
-/// Runs the second process.
-pub(super) fn peer() -> ExitCode {
-    measure::peer()
 }
 
 /// Stores the run, then prints it: a closed pipe must not cost what was measured.

@@ -2,19 +2,115 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::{Args, Subcommand};
 use nearcall_results::dataset::import::import;
-use nearcall_results::dataset::{Arrival, DataSet, Exported, Format, Outcome, StoreError, export};
-use nearcall_results::report::lines::Writer;
+use nearcall_results::dataset::{
+    Arrival, DataSet, Exported, Format, Outcome, StoreError, StoreProblem, export,
+};
+use nearcall_results::report::document::Document;
 use nearcall_results::run::printable;
 use serde_json::json;
 
 use super::{End, Usage};
-use crate::args::{AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, WhichArgs};
+use crate::args::JsonArgs;
 use crate::terminal::style;
 use crate::{output, places};
+
+/// Options of `data`.
+#[derive(Debug, Args)]
+pub(crate) struct DataArgs {
+    #[command(subcommand)]
+    pub(crate) verb: DataCommand,
+}
+
+/// What to do with a data set.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataCommand {
+    /// Add runs; the file name is derived from the content
+    ///
+    /// Adds all of them, or none if one of them is no run. A run that is present already is
+    /// recognised, whatever the file that is given is called. Data sets get published: the host's
+    /// name is replaced by "unknown", and only the last part of absolute paths among the arguments
+    /// is kept.
+    #[command(before_help = ADD_EXAMPLES)]
+    Add(AddArgs),
+
+    /// Write all cells as one flat table, for a database
+    ///
+    /// Reads every run. Exit code: 1 if a file is no run, or lies in the wrong directory.
+    #[command(before_help = EXPORT_EXAMPLES)]
+    Export(ExportArgs),
+
+    /// Convert an archive of the public ipc-bench data set to a run
+    ///
+    /// The run is stored in the data set, with warnings about what is known to be wrong with its
+    /// figures. Nothing is unpacked. An archive with names that lead out of it is refused.
+    #[command(before_help = IMPORT_EXAMPLES)]
+    Import(ImportArgs),
+}
+
+/// The data set, and the form of the output.
+#[derive(Debug, Args)]
+pub(crate) struct WhichArgs {
+    /// Directory of the data set [default: in the data directory of nearcall]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
+
+/// Options of `data add`.
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// Runs that `bench` or `reproduce` has stored
+    #[arg(value_name = "RUN.json", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+
+    /// Keep the host's name; readers of the data set will see it
+    #[arg(long)]
+    pub(crate) keep_host_name: bool,
+
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+}
+
+/// Options of `data export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Write comma-separated values here; an existing file is replaced
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["jsonl", "parquet"])]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Write JSON lines here, one object per row; an existing file is replaced
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jsonl: Option<PathBuf>,
+
+    /// Refused with the formats to use instead
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) parquet: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+}
+
+/// Options of `data import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The archive, in the form of the ipc-bench data set
+    #[arg(value_name = "FILE.tar.gz")]
+    pub(crate) archive: PathBuf,
+
+    /// Store the run in this file and not in the data set
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+}
 
 pub(super) fn run(args: &DataArgs) -> anyhow::Result<End> {
     match &args.verb {
@@ -42,9 +138,9 @@ fn add(args: &AddArgs) -> anyhow::Result<End> {
             "{taken} of paths were removed. Before you publish the data set, check the \
              kernel's command line in it."
         );
-        let mut out = Writer::new(style());
-        out.wrap("", &text);
-        output::result(&out.finish())?;
+        let mut out = Document::default();
+        out.wrap("", text);
+        output::result(&out.text(style()))?;
     }
     Ok(End::Done)
 }
@@ -73,15 +169,15 @@ fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<En
         }))?;
         return Ok(End::Done);
     }
-    let mut text = Writer::new(style());
+    let mut text = Document::default();
     for arrival in arrivals {
         // Both are names that others may have given.
         let from = printable(&arrival.from.display().to_string());
         let place = printable(&arrival.place);
         match arrival.outcome {
-            Outcome::Added => text.wrap("added      ", &place),
+            Outcome::Added => text.wrap("added      ", place),
             Outcome::Duplicate => {
-                text.wrap("duplicate  ", &format!("{from} is {place}"));
+                text.wrap("duplicate  ", format!("{from} is {place}"));
             }
         }
     }
@@ -92,8 +188,8 @@ fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<En
         many => format!(", {many} were there already"),
     };
     let summary = format!("{} added{there}: {}", runs(added), data.directory().display());
-    text.wrap("", &summary);
-    output::result(&text.finish())?;
+    text.wrap("", summary);
+    output::result(&text.text(style()))?;
     Ok(End::Done)
 }
 
@@ -127,7 +223,9 @@ fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
     for (format, file) in &files {
         done = match export(&data, *format, file) {
             // Whoever reads has seen enough.
-            Err(StoreError::Io { error, .. }) if error.kind() == ErrorKind::BrokenPipe => {
+            Err(StoreError { problem: StoreProblem::Io(error), .. })
+                if error.kind() == ErrorKind::BrokenPipe =>
+            {
                 return Ok(End::Done);
             }
             outcome => outcome?,
@@ -171,14 +269,14 @@ fn import_archive(args: &ImportArgs) -> anyhow::Result<End> {
         output::json(&imported(&run, &stored, outcome))?;
         return Ok(End::Done);
     }
-    let mut text = Writer::new(style());
+    let mut text = Document::default();
     let figures = format!("{} figures of {}", run.cells.len(), clean(&run.machine.cpu_model));
-    text.wrap(&format!("{outcome:<10} "), &stored.display().to_string());
-    text.wrap("", &figures);
+    text.wrap(&format!("{outcome:<10} "), stored.display().to_string());
+    text.wrap("", figures);
     for warning in &run.warnings {
-        text.wrap("warning    ", &sanitize(warning));
+        text.wrap("warning    ", sanitize(warning));
     }
-    output::result(&text.finish())?;
+    output::result(&text.text(style()))?;
     Ok(End::Done)
 }
 
@@ -201,3 +299,27 @@ fn sanitize(text: &str) -> String {
 
 /// Characters of a text of a run that are shown.
 const TEXT_CHARS_MAX: usize = 100;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall data add run.json                     add a run
+  nearcall data export --jsonl cells.jsonl       one row per cell
+  nearcall data import i5-m580.tar.gz            a result of ipc-bench";
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+  nearcall data add run.json
+  nearcall data add docs/runs/*.json --dir shared-data
+  nearcall data add other-data/*/*.json          the runs of another data set
+  nearcall data add run.json --keep-host-name";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  nearcall data export --csv cells.csv
+  nearcall data export --jsonl cells.jsonl --dir shared-data
+  duckdb -c \"SELECT machine_id, count(*) FROM 'cells.jsonl' GROUP BY 1\"";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  nearcall data import i5-m580.tar.gz
+  nearcall data import i5-m580.tar.gz --out i5-m580.json";

@@ -1,7 +1,8 @@
 //! `nearcall doctor`: shows what was found out about this machine. Judging is `nearcall_bench`'s.
 
 use nearcall_bench::doctor::{self, Finding, Severity};
-use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::document;
+use nearcall_results::report::lines::{Ink, Style};
 use serde::Serialize;
 
 use super::End;
@@ -28,7 +29,7 @@ struct Document<'a> {
 
 /// What is not as it should be, each with reason and advice; the rest by name only.
 fn text(findings: &[Finding], style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = document::Document::default();
     let (shown, rest): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().partition(|finding| finding.severity > Severity::Unknown);
     for finding in &shown {
@@ -47,18 +48,18 @@ fn text(findings: &[Finding], style: Style) -> String {
         [("ok       ", names(Severity::Ok)), ("unknown  ", names(Severity::Unknown))]
     {
         if !names.is_empty() {
-            out.wrap(label, &names.join(", "));
+            out.wrap(label, names.join(", "));
         }
     }
     let count = |severity| findings.iter().filter(|one| one.severity == severity).count();
-    out.answer(&format!(
+    out.answer(format!(
         "{} checks: {}, {}, {}",
         findings.len(),
         plural(count(Severity::Problem), "problem"),
         plural(count(Severity::Warning), "warning"),
         plural(count(Severity::Note), "note"),
     ));
-    out.finish()
+    out.text(style)
 }
 
 fn plural(count: usize, word: &str) -> String {
@@ -66,6 +67,11 @@ fn plural(count: usize, word: &str) -> String {
 }
 
 const SCHEMA: &str = "nearcall.doctor/1";
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall doctor
+  nearcall doctor --json | jq -r '.findings[] | .advice'";
 
 #[cfg(test)]
 mod tests {

@@ -4,9 +4,11 @@
 //! **Not here:** how it is printed (`explain/text.rs`), what is judged of the alternatives
 //! (`explain/alternatives.rs`).
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::Args;
 use nearcall::control::{
     Connection, ConnectionsRequest, DescribeReply, DescribeRequest, MessageCounts, ServerCaller,
     SwitchRecord,
@@ -16,13 +18,36 @@ use nearcall_os::{clock, process};
 use serde::Serialize;
 
 use self::alternatives::{Alternatives, Evidence};
-use super::{End, asked_server};
-use crate::args::ExplainArgs;
+use super::End;
+use super::asked_server::{self, ServerChoice};
+use crate::args::{JsonArgs, ask_timeout};
 use crate::output;
 use crate::terminal::style;
 
 mod alternatives;
 mod text;
+
+/// Options of `explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The name or the address of the server, or the number of its process
+    #[arg(value_name = "PID|NAME")]
+    pub(crate) server: ServerChoice,
+
+    /// How long to watch what the connections carry, a minute at most
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = ask_timeout)]
+    pub(crate) watch: Duration,
+
+    /// Use stored runs of this or another machine; measure nothing
+    ///
+    /// Without it alternatives are judged by the newest 20 runs that are stored, as far as they are
+    /// of this machine.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) run: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
     let address = asked_server::address(&args.server)?;
@@ -291,6 +316,12 @@ const CLASS_BYTES: u64 = 64;
 
 /// Classes that are read of a server, which may send any number: the last reaches 2 TiB.
 const CLASSES_MAX: usize = 36;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall explain thermostat
+  nearcall explain 4711 --watch 10s              by its process
+  nearcall explain thermostat --json | jq '.connections[].switches'";
 
 #[cfg(test)]
 mod tests {

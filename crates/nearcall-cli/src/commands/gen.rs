@@ -2,12 +2,89 @@
 //!
 //! **Not here:** the checks of the files, which are those of `nearcall_build`.
 
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
 use nearcall_build::{Builder, WrittenFile};
 use serde::Serialize;
 
 use super::End;
-use crate::args::{GenArgs, ServicePart};
+use crate::args::JsonArgs;
 use crate::output;
+
+/// Options of `gen`.
+#[derive(Debug, Args)]
+pub(crate) struct GenArgs {
+    /// Interface files, as paths or as names within an include directory
+    #[arg(value_name = "FILE.proto", required_unless_present = "descriptor_set")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Encoded FileDescriptorSet with interfaces, as protoc writes; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) descriptor_set: Vec<PathBuf>,
+
+    /// Directory of imports; repeatable [default: the directory of each file]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
+
+    /// Another Rust name for a service or method; repeatable
+    #[arg(long, value_name = "PACKAGE.SERVICE[.METHOD]=NAME", value_parser = pair)]
+    pub(crate) rename: Vec<(String, String)>,
+
+    /// Types of another crate or module, such as .common.v1=::common::v1; repeatable
+    #[arg(long, value_name = ".PACKAGE[.TYPE]=PATH", value_parser = pair)]
+    pub(crate) extern_path: Vec<(String, String)>,
+
+    /// An attribute of types, such as '.home.v1=#[derive(Eq)]'; repeatable
+    #[arg(long, value_name = "PATH=ATTRIBUTE", value_parser = pair)]
+    pub(crate) type_attribute: Vec<(String, String)>,
+
+    /// An attribute of fields; repeatable
+    #[arg(long, value_name = "PATH=ATTRIBUTE", value_parser = pair)]
+    pub(crate) field_attribute: Vec<(String, String)>,
+
+    /// Maps that become a BTreeMap, such as .home.v1.Plan.rooms, or . for all; repeatable
+    #[arg(long, value_name = "PATH")]
+    pub(crate) btree_map: Vec<String>,
+
+    /// Bytes fields that become nearcall::Bytes, all others Vec<u8>; repeatable [default: .]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bytes: Vec<String>,
+
+    /// Leave out parts of services; repeatable or a list
+    #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
+    pub(crate) without: Vec<ServicePart>,
+
+    /// Also write this file, which includes the others in the modules of their packages
+    #[arg(long, value_name = "NAME.rs")]
+    pub(crate) include_file: Option<String>,
+
+    /// Directory of the generated files; created if it is missing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out_dir: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
+
+/// A part of services that `gen --without` leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServicePart {
+    /// Callers
+    Callers,
+    /// Traits to implement, and dispatchers
+    Dispatchers,
+    /// Callers that wait, and traits of services of one thread
+    SyncApi,
+    /// Callers that return futures, and traits with async methods
+    AsyncApi,
+}
+
+/// Parses `KEY=VALUE`; the key has no `=`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
 
 pub(super) fn run(args: &GenArgs) -> anyhow::Result<End> {
     let builder = args.files.iter().fold(Builder::new(), Builder::file);
@@ -75,3 +152,11 @@ fn line(file: &WrittenFile) -> String {
 }
 
 const SCHEMA: &str = "nearcall.gen/1";
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall gen thermostat.proto --out-dir src/generated
+  nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated
+  nearcall gen shop.proto --out-dir src/generated --include-file all.rs
+  nearcall gen home.proto --out-dir src --rename home.v1.House.Scan=ScanRooms
+  nearcall gen --descriptor-set home.binpb --out-dir src --without callers";

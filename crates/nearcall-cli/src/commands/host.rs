@@ -3,13 +3,26 @@
 //! **Not here:** what a host does, which is `nearcall_host`.
 
 use std::io;
+use std::path::PathBuf;
 
 use anyhow::anyhow;
+use clap::Args;
 use nearcall_host::{Config, Ending, HostOptions};
 
 use super::End;
-use crate::args::HostArgs;
 use crate::output;
+
+/// Options of `host`.
+#[derive(Debug, Args)]
+pub(crate) struct HostArgs {
+    /// The services: a table `[service.NAME]` for each
+    #[arg(value_name = "FILE.toml")]
+    pub(crate) file: PathBuf,
+
+    /// Check the file and the programs that it names, and start nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+}
 
 pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
     let config = Config::read(&args.file)?;
@@ -35,3 +48,8 @@ pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
 pub(super) fn group() -> ! {
     nearcall_host::run_worker(io::stdin().lock())
 }
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall host services.toml
+  nearcall host services.toml --check            is the file right?";

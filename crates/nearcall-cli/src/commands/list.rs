@@ -6,7 +6,8 @@ use nearcall::control::{DescribeReply, MechanismUse, Object};
 use nearcall::observe::{NameEntry, NameProblem, PeerIdentity};
 use nearcall::server::Health;
 use nearcall_channel::runtime_dir;
-use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::document;
+use nearcall_results::report::lines::{Ink, Style};
 use nearcall_results::report::number::MISSING;
 use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
@@ -162,7 +163,7 @@ fn health_name(health: Health) -> &'static str {
 }
 
 fn text(names: &[Row], style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = document::Document::default();
     let mut grid = Grid::new(&HEAD).compact();
     let answered: Vec<_> =
         names.iter().filter_map(|row| Some((row, row.server.as_ref()?))).collect();
@@ -178,9 +179,9 @@ fn text(names: &[Row], style: Style) -> String {
         }
     }
     if !answered.is_empty() {
-        grid.print(&mut out);
+        out.grid(grid);
         if answered.iter().any(|(_, server)| server.is_elsewhere()) {
-            out.note(&format!("* in another PID namespace: {ELSEWHERE}"));
+            out.note(format!("* in another PID namespace: {ELSEWHERE}"));
         }
         out.blank();
     }
@@ -190,11 +191,11 @@ fn text(names: &[Row], style: Style) -> String {
         out.title("Not known");
         let width = unknown.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
         for (name, problem) in unknown {
-            out.wrap(&format!("  {name:<width$}  "), &printable(&problem.text));
+            out.wrap(&format!("  {name:<width$}  "), printable(&problem.text));
         }
     }
-    out.answer(&format!("{} of {} names have a server that answers.", answered.len(), names.len()));
-    out.finish()
+    out.answer(format!("{} of {} names have a server that answers.", answered.len(), names.len()));
+    out.text(style)
 }
 
 fn cells(name: &str, server: &ServerRow, object: Option<&ObjectRow>) -> Vec<String> {
@@ -254,6 +255,11 @@ const HEAD: [(&str, Align, usize); 9] = [
 
 /// The column of the health.
 const HEALTH: usize = 8;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall list
+  nearcall list --json | jq -r '.names[] | [.name, .server.pid] | @tsv'";
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,8 @@
 //! **Not here:** the facts, which are those of `nearcall_channel::mechanism`.
 
 use nearcall_channel::{Capabilities, DataPath, Mechanism};
-use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::document;
+use nearcall_results::report::lines::{Ink, Style};
 use nearcall_results::report::number;
 use nearcall_results::report::table::grid::{Align, Grid};
 use serde::Serialize;
@@ -108,7 +109,7 @@ fn in_columns(can: &Capabilities) -> [bool; 9] {
 }
 
 fn text(rows: &[Row], style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = document::Document::default();
     let mut grid = Grid::new(&HEAD).compact();
     for path in [DataPath::KernelCopies, DataPath::SharedMemory] {
         grid.heading(match path {
@@ -122,7 +123,7 @@ fn text(rows: &[Row], style: Style) -> String {
             }
         }
     }
-    grid.print(&mut out);
+    out.grid(grid);
     let missing: Vec<&Row> = rows.iter().filter(|row| !row.supported).collect();
     if !missing.is_empty() {
         out.blank();
@@ -145,8 +146,8 @@ fn text(rows: &[Row], style: Style) -> String {
     }
     out.wrap_in(Ink::Note, "  ", "In parentheses: the name for `nearcall advise --needs`.");
     let here = rows.len() - missing.len();
-    out.answer(&format!("{here} of {} mechanisms work here.", rows.len()));
-    out.finish()
+    out.answer(format!("{here} of {} mechanisms work here.", rows.len()));
+    out.text(style)
 }
 
 fn cells(row: &Row) -> Vec<String> {
@@ -215,6 +216,11 @@ const LEGEND: [(&str, &str); 13] = [
     ),
     ("waits", "how an end can wait; the default first"),
 ];
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall mechanisms
+  nearcall mechanisms --json | jq '.mechanisms[] | select(.supported) | .name'";
 
 #[cfg(test)]
 mod tests {

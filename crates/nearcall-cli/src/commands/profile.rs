@@ -5,19 +5,65 @@
 //! **Not here:** the measurement, which is `nearcall_bench::profile`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Args;
 use nearcall_bench::profile::table::table;
 use nearcall_bench::profile::{ProfileError, ProfilePlan, profile};
 use nearcall_bench::runner::BenchError;
+use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::signal::Interrupt;
+use nearcall_results::shape::Shape;
 
 use super::bench::{self, Cpus};
 use super::{End, Usage};
-use crate::args::ProfileArgs;
+use crate::args::{JsonArgs, PinArgs, PlacementArgs, SeedArgs, TimeArgs, value};
 use crate::output;
 use crate::terminal::style;
+
+/// Options of `profile`.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    /// The mechanism; `nearcall mechanisms` lists them
+    #[arg(value_name = "MECHANISM")]
+    pub(crate) mechanism: Mechanism,
+
+    /// Payload size, from 1 byte to 4 MiB
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = value::size)]
+    pub(crate) size: u64,
+
+    /// Reply: the same payload (echo) or none (sink)
+    #[arg(long, value_name = "SHAPE", default_value = "echo", value_parser = value::shape())]
+    pub(crate) shape: Shape,
+
+    /// Wait policy: adaptive, spin, block, poll [default: the mechanism's usual one]
+    #[arg(long, value_name = "WAIT", value_parser = value::wait())]
+    pub(crate) wait: Option<WaitPolicy>,
+
+    #[command(flatten)]
+    pub(crate) placement: PlacementArgs,
+
+    #[command(flatten)]
+    pub(crate) pin: PinArgs,
+
+    #[command(flatten)]
+    pub(crate) time: TimeArgs,
+
+    #[command(flatten)]
+    pub(crate) seed: SeedArgs,
+
+    /// Sample stacks too, by perf; write profile-MECHANISM.folded to this directory
+    ///
+    /// Names of functions need a program with symbols: `cargo run --profile profiling -- profile
+    /// pipe --out-dir .` builds and runs one.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 pub(super) fn run(args: &ProfileArgs, arguments: &[OsString]) -> anyhow::Result<End> {
     let plan = plan(args, arguments, &Cpus::read()).map_err(Usage)?;
@@ -71,3 +117,10 @@ fn plan(args: &ProfileArgs, arguments: &[OsString], cpus: &Cpus) -> Result<Profi
 
 /// The usual time of the undisturbed run and of the sampled one.
 const TIME: Duration = Duration::from_secs(3);
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall profile pipe                          one round trip of 1 KiB
+  nearcall profile shm --wait block --size 64KiB
+  nearcall profile tcp --out-dir .               stacks for a flame graph
+  nearcall profile shm-futex --json | jq '.calls.ends.client'";

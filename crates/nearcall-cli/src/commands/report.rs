@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use clap::Args;
 use nearcall_results::dataset::rows::csv;
 use nearcall_results::report::figure::{self, Shown};
 use nearcall_results::report::hosts::{Host, hosts};
@@ -18,8 +19,31 @@ use nearcall_studies::stored;
 use serde::Serialize;
 
 use super::{End, Usage};
-use crate::args::ReportArgs;
+use crate::args::JsonArgs;
 use crate::output;
+
+/// Options of `report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Stored runs, of one machine or of several
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+
+    /// Write the page here; `-` is standard output
+    #[arg(short = 'o', long = "out", value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Write all cells here, one line each; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Write a summary as Markdown here; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<End> {
     check_outputs(args)?;
@@ -205,3 +229,12 @@ const OTHERS: [(&str, &str); 8] = [
     ("advice", "a result of `nearcall advise`"),
     ("report", "a result of `nearcall report --json`"),
 ];
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall report run.json -o report.html
+  nearcall report all.json calls.json -o report.html
+  nearcall report run.json libraries.json -o report.html  beside other libraries
+  nearcall report here.json there.json -o both.html       two machines
+  nearcall report run.json --markdown - >> $GITHUB_STEP_SUMMARY
+  nearcall report run.json --csv - | head -3";

@@ -2,12 +2,40 @@
 
 use std::ffi::OsString;
 
+use clap::Args;
 use nearcall_bench::footprint::ServiceFiles;
+use nearcall_studies::Study;
 use nearcall_studies::reproduce::StudiesPlan;
 
 use super::bench::{self, Cpus};
 use super::{End, Usage};
-use crate::args::ReproduceArgs;
+use crate::args::RunArgs;
+
+/// Options of `reproduce`.
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// A study: motorola, enea, wisconsin-latency, wisconsin-evaluation,
+    /// short-comparison; or all
+    #[arg(value_name = "STUDY", value_parser = studies)]
+    pub(crate) study: Studies,
+
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// One study or all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Studies(pub(crate) Vec<Study>);
+
+fn studies(name: &str) -> Result<Studies, String> {
+    if name == "all" {
+        return Ok(Studies(Study::ALL.to_vec()));
+    }
+    match name.parse() {
+        Ok(study) => Ok(Studies(vec![study])),
+        Err(error) => Err(format!("{error}; or all")),
+    }
+}
 
 pub(super) fn run(args: &ReproduceArgs, arguments: &[OsString]) -> anyhow::Result<End> {
     let plan = StudiesPlan {
@@ -16,5 +44,27 @@ pub(super) fn run(args: &ReproduceArgs, arguments: &[OsString]) -> anyhow::Resul
         service_files: Some(ServiceFiles::find()),
         options: bench::run_options(&args.run, None, arguments, &Cpus::read()).map_err(Usage)?,
     };
-    bench::measure_and_deliver(&args.run, |interrupt| bench::measure_studies(&plan, interrupt))
+    bench::measure_and_deliver(&args.run, |interrupt| bench::studies(&plan, interrupt))
+}
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall reproduce all                         all five: verdicts on 70 claims
+  nearcall reproduce wisconsin-latency           one of them
+  nearcall reproduce enea --quick                a first look
+  nearcall reproduce all --json | jq '.studies[].verdicts[] | .verdict'";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_study_is_named_by_name_or_number_and_an_unknown_one_lists_all() {
+        assert_eq!(studies("all").unwrap().0.len(), 5);
+        assert_eq!(studies("003"), Ok(Studies(vec![Study::WisconsinEvaluation])));
+        let error = studies("enae").unwrap_err();
+        for study in Study::ALL {
+            assert!(error.contains(study.name()), "{error}");
+        }
+    }
 }

@@ -1,10 +1,22 @@
 //! `nearcall restart`: has a host start its services anew.
 
+use clap::Args;
 use nearcall_host::proto::{HostCaller, HostRestartRequest};
 
-use super::{End, asked_server};
-use crate::args::RestartArgs;
+use super::End;
+use super::asked_server::{self, AskedHostArgs};
 use crate::output;
+
+/// Options of `restart`.
+#[derive(Debug, Args)]
+pub(crate) struct RestartArgs {
+    /// Services to restart, though nothing about them has changed in the file
+    #[arg(value_name = "SERVICE")]
+    pub(crate) services: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) asked: AskedHostArgs,
+}
 
 pub(super) fn run(args: &RestartArgs) -> anyhow::Result<End> {
     let address = &args.asked.host;
@@ -16,3 +28,8 @@ pub(super) fn run(args: &RestartArgs) -> anyhow::Result<End> {
     output::result(&format!("{}\n", nearcall_results::run::printable(&reply.text)))?;
     Ok(End::Done)
 }
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall restart thermostat                    a new build of it, no call lost
+  nearcall restart                               apply changes of the file";

@@ -1,15 +1,33 @@
 //! `nearcall show`: prints the table of a stored result again.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Error};
+use clap::Args;
 use nearcall_results::findings::memory::MemoryFindings;
 use nearcall_results::report::table::{self, details};
 use nearcall_results::run::{Run, read_text};
 use nearcall_studies::stored;
 
 use super::End;
-use crate::args::ShowArgs;
+use crate::args::JsonArgs;
 use crate::output;
 use crate::terminal::style;
+
+/// Options of `show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// A run that `bench` has stored, or a result of `bench memory`
+    #[arg(value_name = "RUN.json")]
+    pub(crate) file: PathBuf,
+
+    /// Print every cell with its interval and its marks
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) all: bool,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 pub(super) fn run(args: &ShowArgs) -> anyhow::Result<End> {
     let name = || args.file.display().to_string();
@@ -35,3 +53,9 @@ pub(super) fn run(args: &ShowArgs) -> anyhow::Result<End> {
     }
     Ok(End::Done)
 }
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall show run.json
+  nearcall show --all run.json | less
+  nearcall show run.json --json | jq '.machine'";

@@ -4,19 +4,32 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use nearcall::CallOptions;
 use nearcall_host::proto::{HostCaller, HostStatusReply, HostStatusRequest, HostedService};
-use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::document;
+use nearcall_results::report::lines::{Ink, Style};
 use nearcall_results::report::number::MISSING;
 use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
 use serde::Serialize;
 
+use super::End;
+use super::asked_server::{self, AskedHostArgs};
 use super::list::uptime;
-use super::{End, asked_server};
-use crate::args::StatusArgs;
+use crate::args::JsonArgs;
 use crate::output;
 use crate::terminal::style;
+
+/// Options of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) asked: AskedHostArgs,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 pub(super) fn run(args: &StatusArgs) -> anyhow::Result<End> {
     let (client, address) = (asked_server::client(), &args.asked.host);
@@ -117,7 +130,7 @@ impl Row {
 }
 
 fn text(reply: &HostStatusReply, pid: Option<i32>, is_elsewhere: bool, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = document::Document::default();
     let mut grid = Grid::new(&HEAD).compact();
     for service in &reply.services {
         grid.row(cells(service));
@@ -125,16 +138,16 @@ fn text(reply: &HostStatusReply, pid: Option<i32>, is_elsewhere: bool, style: St
             grid.paint(STATE, Ink::Bad);
         }
     }
-    grid.print(&mut out);
+    out.grid(grid);
     if is_elsewhere {
         out.note("the host is in another PID namespace, and these numbers are those of there");
     }
     out.blank();
     for service in reply.services.iter().filter(|service| !service.last_end.is_empty()) {
         let label = format!("  {}  ", printable(&service.name));
-        out.wrap(&label, &printable(&format!("{} {}", service.name, service.last_end)));
+        out.wrap(&label, printable(&format!("{} {}", service.name, service.last_end)));
         for line in &service.last_lines {
-            out.wrap("    | ", &printable(line));
+            out.wrap("    | ", printable(line));
         }
     }
     let up = reply.services.iter().filter(|service| service.state == UP).count();
@@ -143,14 +156,14 @@ fn text(reply: &HostStatusReply, pid: Option<i32>, is_elsewhere: bool, style: St
         0 => String::new(),
         count => format!(", and {count} replaced processes finish their calls"),
     };
-    out.answer(&format!(
+    out.answer(format!(
         "{up} of {} services are up. Host{} of {} runs for {}{retiring}{stopping}.",
         reply.services.len(),
         pid.map_or_else(String::new, |pid| format!(" {pid}")),
         printable(&reply.file),
         uptime(reply.uptime_ms)
     ));
-    out.finish()
+    out.text(style)
 }
 
 fn cells(service: &HostedService) -> Vec<String> {
@@ -189,6 +202,11 @@ const HEAD: [(&str, Align, usize); 8] = [
 
 /// The column of the state.
 const STATE: usize = 1;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall status
+  nearcall status --json | jq -r '.services[] | select(.state != \"up\") | .name'";
 
 #[cfg(test)]
 mod tests {

@@ -11,13 +11,26 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::Args;
 use nearcall::control::{DescribeRequest, STOP_BY_SIGNAL, ServerCaller, StopRequest};
 use nearcall::{Address, CallOptions, Code, Status};
 use nearcall_os::{Deadline, process};
 
 use super::{End, asked_server};
-use crate::args::StopArgs;
+use crate::args::timeout;
 use crate::output;
+
+/// Options of `stop`.
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// The name or the address of the server
+    #[arg(value_name = "NAME")]
+    pub(crate) server: Address,
+
+    /// Longest wait until that is done
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = timeout)]
+    pub(crate) timeout: Duration,
+}
 
 pub(super) fn run(args: &StopArgs) -> anyhow::Result<End> {
     let (name, timeout) = (&args.server, args.timeout);
@@ -109,3 +122,8 @@ impl fmt::Display for Shown {
 
 /// Longest wait for an answer of the server: one that runs no method needs a millisecond.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall stop thermostat
+  nearcall stop unix:/run/room.sock --timeout 1m";

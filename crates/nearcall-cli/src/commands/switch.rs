@@ -5,17 +5,49 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use clap::Args;
 use nearcall::control::{ServerCaller, SwitchOutcome, SwitchRequest};
-use nearcall::{CallOptions, Code};
-use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall::{CallOptions, Code, Mechanism};
+use nearcall_results::report::document;
+use nearcall_results::report::lines::{Ink, Style};
 use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
 use serde::Serialize;
 
-use super::{End, asked_server};
-use crate::args::SwitchArgs;
+use super::End;
+use super::asked_server::{self, ServerChoice};
+use crate::args::{JsonArgs, ask_timeout};
 use crate::output;
 use crate::terminal::style;
+
+/// Options of `switch`.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchArgs {
+    /// The name or the address of the server, or the number of its process
+    #[arg(value_name = "PID|NAME")]
+    pub(crate) server: ServerChoice,
+
+    /// The mechanism to move to; `nearcall mechanisms` lists them
+    #[arg(value_name = "MECHANISM")]
+    pub(crate) mechanism: Mechanism,
+
+    /// Only connections of this client process
+    #[arg(id = "client_pid", long = "client", value_name = "PID", conflicts_with = "connection")]
+    pub(crate) client: Option<i32>,
+
+    /// Only connections of these numbers, separated by commas; `nearcall explain` shows them
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) connection: Vec<u64>,
+
+    /// Longest wait until that is done
+    ///
+    /// A minute at most. Clients that have not answered by then may still move.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = ask_timeout)]
+    pub(crate) timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<End> {
     let address = asked_server::address(&args.server)?;
@@ -95,7 +127,7 @@ fn code_name(number: i32) -> String {
 }
 
 fn text(rows: &[Row], mechanism: &str, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = document::Document::default();
     let mut grid = Grid::new(&HEAD).compact();
     for row in rows {
         // A server chooses the texts that it replies with.
@@ -106,18 +138,18 @@ fn text(rows: &[Row], mechanism: &str, style: Style) -> String {
             grid.paint(AFTER, Ink::Bad);
         }
     }
-    grid.print(&mut out);
+    out.grid(grid);
     let stay: Vec<_> = rows.iter().filter_map(|row| Some((row, row.why.as_ref()?))).collect();
     if !stay.is_empty() {
         out.blank();
         out.title("Why");
         for (row, why) in &stay {
-            out.wrap(&format!("  {}  ", row.connection), &printable(&why.text));
+            out.wrap(&format!("  {}  ", row.connection), printable(&why.text));
         }
     }
     let moved = rows.len() - stay.len();
-    out.answer(&format!("{moved} of {} connections use {mechanism}.", rows.len()));
-    out.finish()
+    out.answer(format!("{moved} of {} connections use {mechanism}.", rows.len()));
+    out.text(style)
 }
 
 const SCHEMA: &str = "nearcall.switch/1";
@@ -133,3 +165,9 @@ const HEAD: [(&str, Align, usize); 4] = [
 ];
 
 const AFTER: usize = 3;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall switch thermostat shm-futex           all of its clients
+  nearcall switch 4711 unix-stream --client 4712   by processes
+  nearcall switch thermostat shm --connection 3,5 --timeout 30s";

@@ -3,15 +3,26 @@
 //! **Invariants:** what was measured before Ctrl-C is printed and stored, marked as partial.
 
 use anyhow::Context;
+use clap::Args;
 use nearcall_os::signal::Interrupt;
 use nearcall_results::findings::clocks::ClockFindings;
 use nearcall_results::report::table;
 use nearcall_studies::clocks::{self, ClockOptions};
 
 use super::{End, bench, findings};
-use crate::args::TimersArgs;
+use crate::args::{OutputArgs, QuickArgs};
 use crate::progress::Progress;
 use crate::terminal::style;
+
+/// Options of `timers`.
+#[derive(Debug, Args)]
+pub(crate) struct TimersArgs {
+    #[command(flatten)]
+    pub(crate) quick: QuickArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
 
 pub(super) fn run(args: &TimersArgs) -> anyhow::Result<End> {
     findings::check(args.output.out.as_deref())?;
@@ -31,3 +42,9 @@ fn measure(quick: bool, interrupt: Interrupt) -> ClockFindings {
     let show = |done, total, text: &str| progress.show(done, total, text);
     clocks::measure(&ClockOptions { quick, progress: &show }, &|| interrupt.interrupted())
 }
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  nearcall timers
+  nearcall timers --quick                        a first look, in one second
+  nearcall timers --json | jq '.clocks[] | [.name, .overhead.mean_ns]'";

@@ -223,8 +223,7 @@ const MEASURED_ONLY: &str = "measured only";
 
 /// Needs of `requirements` that no candidate meets together, none of which can be left out. Of
 /// several such sets that of the first in the order of [`Need::ALL`].
-#[must_use]
-pub fn conflict(requirements: &Requirements) -> Vec<Need> {
+pub(crate) fn conflict(requirements: &Requirements) -> Vec<Need> {
     let with = |needs: &[Need]| Requirements { needs: needs.to_vec(), ..requirements.clone() };
     let wanted = Need::ALL.into_iter().filter(|need| requirements.needs.contains(need));
     let mut needs: Vec<Need> = wanted.collect();

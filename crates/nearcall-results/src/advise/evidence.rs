@@ -360,8 +360,8 @@ struct Step {
 }
 
 impl Step {
-    fn new(distance: f64, widened: f64, told: String) -> Self {
-        Self { distance, widened, told: Some(told) }
+    fn new(distance: f64, widened: f64, told: impl Into<String>) -> Self {
+        Self { distance, widened, told: Some(told.into()) }
     }
 }
 
@@ -384,16 +384,14 @@ fn of_class(placement: Placement, class: &str) -> Option<Step> {
         (Placement::Unpinned, _) if near.is_some() => Some(Step::new(
             0.5,
             0.3,
-            "Measured on two pinned CPUs; unpinned ends may come to share one.".to_owned(),
+            "Measured on two pinned CPUs; unpinned ends may come to share one.",
         )),
         (Placement::Any, "unpinned") => {
-            Some(Step::new(0.3, 0.2, "Measured wherever the scheduler put both ends.".to_owned()))
+            Some(Step::new(0.3, 0.2, "Measured wherever the scheduler put both ends."))
         }
-        (Placement::Any, "same_cpu") => Some(Step::new(
-            0.6,
-            0.0,
-            "Measured with both ends on one CPU, for want of another.".to_owned(),
-        )),
+        (Placement::Any, "same_cpu") => {
+            Some(Step::new(0.6, 0.0, "Measured with both ends on one CPU, for want of another."))
+        }
         _ => None,
     }
 }
@@ -449,14 +447,11 @@ fn of_form(exchange: Exchange, form: Form) -> Step {
         (Form::Messages, false) => Step::new(
             0.4,
             0.1,
-            "Measured with plain messages of the channel; a call adds its header and dispatch."
-                .to_owned(),
+            "Measured with plain messages of the channel; a call adds its header and dispatch.",
         ),
-        (Form::Calls, true) => Step::new(
-            0.7,
-            0.3,
-            "Measured with calls that carry all bytes there and none back.".to_owned(),
-        ),
+        (Form::Calls, true) => {
+            Step::new(0.7, 0.3, "Measured with calls that carry all bytes there and none back.")
+        }
     }
 }
 
@@ -471,7 +466,7 @@ fn of_shape(exchange: Exchange, form: Form, shape: &str) -> Step {
         }
         _ => return Step::default(),
     };
-    Step::new(0.3, 0.1, told.to_owned())
+    Step::new(0.3, 0.1, told)
 }
 
 /// One-way messages are measured one right after the other, whatever their rate is.
@@ -487,7 +482,7 @@ fn of_sleep_states(run: &Run) -> Step {
         Some(true) => Step::new(
             0.3,
             0.1,
-            "Measured with CPUs kept out of sleep states, which makes wake-ups shorter.".to_owned(),
+            "Measured with CPUs kept out of sleep states, which makes wake-ups shorter.",
         ),
         _ => Step::default(),
     }

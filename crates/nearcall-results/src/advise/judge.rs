@@ -104,7 +104,7 @@ impl Judged<'_> {
                     "it fell behind where it was measured, and such times say nothing".to_owned()
                 }
                 lacked => why_not(&candidate, runs).unwrap_or_else(|| match lacked {
-                    Some(objective) => format!("no {} that fits", figure_name(objective)),
+                    Some(objective) => format!("no {} that fits", objective.figure().0),
                     None => "nothing tells whether it keeps the rate".to_owned(),
                 }),
             };
@@ -248,17 +248,6 @@ fn why_not(candidate: &Candidate, runs: &[&Run]) -> Option<String> {
         skips.filter(|one| one.mechanism == candidate.mechanism.name() && of_it(&one.wait));
     own.find(|one| one.unsupported || one.wait.is_some() || candidate.spins())
         .map(|one| one.reason.clone())
-}
-
-/// An objective as the name of its figure.
-pub(super) const fn figure_name(objective: Objective) -> &'static str {
-    match objective {
-        Objective::Latency => "time of an exchange",
-        Objective::P99 => "99th percentile",
-        Objective::Throughput => "rate of messages",
-        Objective::Cpu => "CPU time per message",
-        Objective::Memory => "memory per connection",
-    }
 }
 
 const NS_PER_S: f64 = 1e9;

@@ -43,25 +43,22 @@ pub fn join(first: Run, mut second: Run) -> Run {
             second.cells.push(cell);
         }
     }
-    for rest in first.at_rest {
-        if !second.at_rest.iter().any(|one| one.mechanism == rest.mechanism) {
-            second.at_rest.push(rest);
-        }
-    }
-    for skipped in first.skipped {
-        if !second.skipped.contains(&skipped) {
-            second.skipped.push(skipped);
-        }
-    }
-    for warning in first.warnings {
-        if !second.warnings.contains(&warning) {
-            second.warnings.push(warning);
-        }
-    }
+    add(&mut second.at_rest, first.at_rest, |a, b| a.mechanism == b.mechanism);
+    add(&mut second.skipped, first.skipped, PartialEq::eq);
+    add(&mut second.warnings, first.warnings, PartialEq::eq);
     second.started_unix_s = first.started_unix_s;
     second.settings.budget_s += first.settings.budget_s;
     second.settings.mechanisms = first.settings.mechanisms;
     second
+}
+
+/// Adds what `all` has nothing like.
+fn add<T>(all: &mut Vec<T>, more: Vec<T>, alike: fn(&T, &T) -> bool) {
+    for new in more {
+        if !all.iter().any(|one| alike(one, &new)) {
+            all.push(new);
+        }
+    }
 }
 
 /// More share too little time.

@@ -15,11 +15,7 @@ use nearcall_channel::WaitPolicy;
 
 /// A figure as a person reads it.
 pub(super) fn words(objective: Objective, value: f64) -> String {
-    match objective {
-        Objective::Latency | Objective::P99 | Objective::Cpu => number::time(value),
-        Objective::Throughput => number::message_rate(value),
-        Objective::Memory => number::memory(value),
-    }
+    objective.figure().2.value(value)
 }
 
 /// Why the first row stands first.
@@ -49,7 +45,7 @@ pub(super) fn reasons(
             let ratio = (next.cost - standings[0].cost).exp();
             let next = judged.rows[next.row].candidate;
             let what = match requirements.optimise.wanted().len() {
-                1 => figure_of_merit(requirements.optimise.wanted()[0]),
+                1 => requirements.optimise.wanted()[0].figure().1,
                 _ => "the weighted cost",
             };
             reasons.push(format!("The next best is {next}, with {} {what}.", number::ratio(ratio)));
@@ -107,22 +103,12 @@ fn expected(requirements: &Requirements, row: &Row) -> String {
         };
         let name = match (objective, requirements.pattern) {
             (Objective::Latency, Pattern::OneWay) => "median of the whole round trip",
-            (objective, _) => super::judge::figure_name(objective),
+            (objective, _) => objective.figure().0,
         };
         Some(format!("{name} {}{range}", words(objective, value.value)))
     });
     let figures: Vec<String> = figures.collect();
     format!("Expected of {}: {}.", row.candidate, figures.join("; "))
-}
-
-const fn figure_of_merit(objective: Objective) -> &'static str {
-    match objective {
-        Objective::Latency => "the time",
-        Objective::P99 => "the 99th percentile",
-        Objective::Throughput => "the time per message",
-        Objective::Cpu => "the CPU time",
-        Objective::Memory => "the memory",
-    }
 }
 
 /// What its way to wait means for the rest of the machine.

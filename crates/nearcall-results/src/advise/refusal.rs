@@ -1,18 +1,18 @@
 //! Why there is no advice.
 
-use std::fmt;
-
 use super::candidates::{Candidate, conflict, eligible};
 use super::needs::Need;
 use super::requirements::{BadRequirements, Requirements};
 use crate::report::number;
 
 /// Why there is no advice.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// The requirements mean nothing.
+    #[error(transparent)]
     Requirements(BadRequirements),
     /// Nothing meets all needs.
+    #[error("{}", impossible(needs, met_by))]
     Impossible {
         /// Needs that nothing meets together, none of which can be left out.
         needs: Vec<String>,
@@ -20,8 +20,13 @@ pub enum Refusal {
         met_by: Vec<Vec<String>>,
     },
     /// Figures of two machines never meet in one ranking.
+    #[error("the runs are of different machines; give those of one machine at a time")]
     Machines,
     /// Other programs use the CPUs, and nothing was measured.
+    #[error(
+        "{what}; nothing was measured. Wait until they are done, or measure beside them: {command} \
+         --anyway"
+    )]
     Busy {
         /// How much, in words.
         what: String,
@@ -29,6 +34,7 @@ pub enum Refusal {
         command: String,
     },
     /// Nothing that fits was measured.
+    #[error("nothing that fits was measured: {what}; this would: {command}")]
     Missing {
         /// What is missing.
         what: String,
@@ -36,6 +42,11 @@ pub enum Refusal {
         command: String,
     },
     /// Nothing keeps up.
+    #[error(
+        "nothing that was measured keeps {}{}",
+        number::message_rate(*rate_per_s),
+        fastest(*rate_per_s, *best)
+    )]
     TooSlow {
         /// Messages per second that are wanted.
         rate_per_s: f64,
@@ -61,57 +72,34 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Requirements(error) => error.fmt(f),
-            Self::Impossible { needs, met_by } => {
-                let joined = match &needs[..] {
-                    [one] => one.clone(),
-                    [one, other] => format!("both {one} and {other}"),
-                    [first @ .., last] => format!("{} and {last} at once", first.join(", ")),
-                    [] => "this here".to_owned(),
-                };
-                write!(f, "no mechanism does {joined}")?;
-                for (index, (need, names)) in needs.iter().zip(met_by).enumerate() {
-                    let lead = if index == 0 { ": " } else { "; " };
-                    let names = match names.len() {
-                        0 => "nothing".to_owned(),
-                        1..=NAMES_MAX => names.join(", "),
-                        more => format!("{} and {} more", names[..3].join(", "), more - 3),
-                    };
-                    write!(f, "{lead}{need} is met by {names}")?;
-                }
-                Ok(())
-            }
-            Self::Machines => f.write_str(
-                "the runs are of different machines; give those of one machine at a time",
-            ),
-            Self::Busy { what, command } => write!(
-                f,
-                "{what}; nothing was measured. Wait until they are done, or measure beside them: \
-                 {command} --anyway"
-            ),
-            Self::Missing { what, command } => {
-                write!(f, "nothing that fits was measured: {what}; this would: {command}")
-            }
-            Self::TooSlow { rate_per_s, best } => {
-                let wanted = number::message_rate(*rate_per_s);
-                write!(f, "nothing that was measured keeps {wanted}")?;
-                match best {
-                    Some((candidate, rate)) => {
-                        let room = if rate < rate_per_s { "" } else { ", too little room above" };
-                        let rate = number::message_rate(*rate);
-                        write!(f, "; the fastest is {candidate} with {rate}{room}")
-                    }
-                    None => Ok(()),
-                }
-            }
-        }
-    }
+/// What nothing meets, and what meets each of it.
+fn impossible(needs: &[String], met_by: &[Vec<String>]) -> String {
+    let joined = match needs {
+        [one] => one.clone(),
+        [one, other] => format!("both {one} and {other}"),
+        [first @ .., last] => format!("{} and {last} at once", first.join(", ")),
+        [] => "this here".to_owned(),
+    };
+    let met = needs.iter().zip(met_by).map(|(need, names)| {
+        let names = match names.len() {
+            0 => "nothing".to_owned(),
+            1..=NAMES_MAX => names.join(", "),
+            more => format!("{} and {} more", names[..3].join(", "), more - 3),
+        };
+        format!("{need} is met by {names}")
+    });
+    let met = met.collect::<Vec<_>>().join("; ");
+    format!("no mechanism does {joined}{}{met}", if met.is_empty() { "" } else { ": " })
 }
 
-impl std::error::Error for Refusal {}
+/// The best there is where nothing keeps the rate.
+fn fastest(rate_per_s: f64, best: Option<(Candidate, f64)>) -> String {
+    best.map_or_else(String::new, |(candidate, rate)| {
+        let room = if rate < rate_per_s { "" } else { ", too little room above" };
+        let rate = number::message_rate(rate);
+        format!("; the fastest is {candidate} with {rate}{room}")
+    })
+}
 
 /// A sentence with more names is hard to read.
 const NAMES_MAX: usize = 5;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::needs::Need;
 use crate::load::Load;
+use crate::report::number::Unit;
 use crate::sizes::MESSAGE_BYTES_MAX;
 use crate::words::{self, words};
 
@@ -137,6 +138,19 @@ words! { Objective:
     Memory => "memory",
 }
 
+impl Objective {
+    /// The name of its figure, by what a candidate is better, and the unit.
+    pub(super) const fn figure(self) -> (&'static str, &'static str, Unit) {
+        match self {
+            Self::Latency => ("time of an exchange", "the time", Unit::Time),
+            Self::P99 => ("99th percentile", "the 99th percentile", Unit::Time),
+            Self::Throughput => ("rate of messages", "the time per message", Unit::MessageRate),
+            Self::Cpu => ("CPU time per message", "the CPU time", Unit::Time),
+            Self::Memory => ("memory per connection", "the memory", Unit::Memory),
+        }
+    }
+}
+
 /// How much each objective counts: shares that add up to 1.
 ///
 /// A candidate's cost is the product of its ratios to the best candidate, each to the power of its
@@ -167,14 +181,8 @@ impl Weights {
 
     /// The share of an objective.
     #[must_use]
-    pub const fn of(&self, objective: Objective) -> f64 {
-        match objective {
-            Objective::Latency => self.latency,
-            Objective::P99 => self.p99,
-            Objective::Throughput => self.throughput,
-            Objective::Cpu => self.cpu,
-            Objective::Memory => self.memory,
-        }
+    pub fn of(mut self, objective: Objective) -> f64 {
+        *self.of_mut(objective)
     }
 
     /// The objectives that count, the heaviest first.

@@ -3,56 +3,56 @@
 //! **Invariants:** a function of the advice and the [`Style`] alone.
 
 use super::advice::{Advice, Figure, Ranked};
-use super::candidates::{Candidate, Excluded};
+use super::candidates::Candidate;
 use super::reasons::words;
 use super::requirements::Objective;
-use crate::report::lines::{Ink, Style, Writer};
+use crate::report::document::Document;
+use crate::report::lines::{Ink, Style};
 use crate::report::number;
 use crate::report::table::grid::{Align, Grid};
 
 /// The advice as lines of text.
 #[must_use]
 pub fn text(advice: &Advice, style: Style) -> String {
-    let mut out = Writer::new(style);
-    out.title(&format!("Use {}: {}", advice.choice, advice.address));
-    out.wrap("  ", &format!("The server listens at {}.", advice.server_address));
+    let mut out = Document::default();
+    out.title(format!("Use {}: {}", advice.choice, advice.address));
+    out.wrap("  ", format!("The server listens at {}.", advice.server_address));
     if let Some(must) = &advice.server_must {
         out.wrap_in(Ink::Bad, "  ! ", must);
     }
-    out.wrap("  ", &format!("Confidence: {}.", advice.confidence.name()));
+    out.wrap("  ", format!("Confidence: {}.", advice.confidence.name()));
     for warning in &advice.warnings {
-        out.wrap_in(Ink::Bad, "  ! ", &crate::run::printable(warning));
+        out.wrap_in(Ink::Bad, "  ! ", crate::run::printable(warning));
     }
-    title(&mut out, "Why");
+    out.part("Why");
     for reason in &advice.reasons {
         out.wrap("  - ", reason);
     }
     if let Some(second) = &advice.runner_up {
-        title(&mut out, &format!("Runner-up: {}: {}", second.candidate, second.address));
+        out.part(format!("Runner-up: {}: {}", second.candidate, second.address));
         for wins in &second.wins {
-            out.wrap("  - ", &format!("wins {wins}"));
+            out.wrap("  - ", format!("wins {wins}"));
         }
         if second.wins.is_empty() {
             out.wrap("  - ", "nothing that was measured speaks for it");
         }
     }
     ranking(&mut out, advice);
-    title(&mut out, "Evidence");
+    out.part("Evidence");
     for sentence in &advice.evidence {
         out.wrap("  - ", sentence);
     }
     for file in &advice.runs {
-        out.wrap("  - ", &run_line(file));
+        out.wrap("  - ", run_line(file));
     }
-    unmeasured(&mut out, advice);
-    excluded(&mut out, &advice.excluded);
-    out.answer(&answer(advice));
-    out.finish()
-}
-
-fn title(out: &mut Writer, text: &str) {
-    out.blank();
-    out.title(text);
+    let unmeasured = advice.unmeasured.iter().map(|one| (one.why.clone(), one.candidate));
+    reasons(&mut out, "Not judged", unmeasured);
+    let excluded = advice.excluded.iter().flat_map(|one| {
+        one.by.iter().map(|by| (format!("{}: {}", by.requirement, by.why), one.candidate))
+    });
+    reasons(&mut out, "Excluded, by what was required", excluded);
+    out.answer(answer(advice));
+    out.text(style)
 }
 
 /// What to use, how certain that is, and what the next would cost.
@@ -74,7 +74,7 @@ fn answer(advice: &Advice) -> String {
     }
 }
 
-fn ranking(out: &mut Writer, advice: &Advice) {
+fn ranking(out: &mut Document, advice: &Advice) {
     let shown = columns(advice);
     let mut head: Vec<String> = ["", "mechanism", "wait", "cost"].map(str::to_owned).to_vec();
     for (at, objective) in shown.iter().enumerate() {
@@ -84,7 +84,7 @@ fn ranking(out: &mut Writer, advice: &Advice) {
         }
     }
     head.push("grade".to_owned());
-    title(out, "Ranking");
+    out.part("Ranking");
     let columns = head.iter().enumerate().map(|(at, name)| {
         let align = match at {
             1 | 2 => Align::Left,
@@ -100,9 +100,9 @@ fn ranking(out: &mut Writer, advice: &Advice) {
             grid.paint(CHOICE_COLUMN, Ink::Good);
         }
     }
-    grid.print(out);
+    out.grid(grid);
     if let Some(more) = advice.ranking.len().checked_sub(ROWS_MAX).filter(|&more| more > 0) {
-        out.note(&format!("and {more} more, in the JSON document"));
+        out.note(format!("and {more} more, in the JSON document"));
     }
     if advice.ranking.iter().take(ROWS_MAX).skip(1).any(|one| one.tied) {
         out.note("= cannot be told apart from the best");
@@ -160,26 +160,14 @@ fn figure(one: &Ranked, objective: Objective) -> Option<Figure> {
     }
 }
 
-fn unmeasured(out: &mut Writer, advice: &Advice) {
-    let groups = grouped(advice.unmeasured.iter().map(|one| (one.why.clone(), one.candidate)));
-    if !groups.is_empty() {
-        title(out, "Not judged");
-    }
-    for (why, who) in groups {
-        out.wrap("  - ", &format!("{why}: {}", names(&who)));
-    }
-}
-
-fn excluded(out: &mut Writer, excluded: &[Excluded]) {
-    let all = excluded.iter().flat_map(|one| {
-        one.by.iter().map(|by| (format!("{}: {}", by.requirement, by.why), one.candidate))
-    });
+/// Adds candidates by the reason that they have in common.
+fn reasons(out: &mut Document, head: &str, all: impl Iterator<Item = (String, Candidate)>) {
     let groups = grouped(all);
     if !groups.is_empty() {
-        title(out, "Excluded, by what was required");
+        out.part(head);
     }
     for (why, who) in groups {
-        out.wrap("  - ", &format!("{why}: {}", names(&who)));
+        out.wrap("  - ", format!("{why}: {}", names(&who)));
     }
 }
 

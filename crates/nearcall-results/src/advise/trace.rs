@@ -18,7 +18,8 @@ use self::strace::{Event, Strace};
 pub use self::stream::SizeRange;
 use self::stream::{Stream, Streams};
 use super::{Advice, Pattern, Refusal, Requirements, advise};
-use crate::report::lines::{Style, Writer};
+use crate::report::document::Document;
+use crate::report::lines::Style;
 use crate::report::number;
 use crate::report::table::grid::{Align, Grid};
 use crate::run::Run;
@@ -295,13 +296,13 @@ pub fn describe(wanted: &Requirements) -> String {
 #[must_use]
 pub fn summary(recording: &Recording, style: Style) -> String {
     let Recording { messages, answered, span_s, pid, descriptor, .. } = recording;
-    let mut out = Writer::new(style);
+    let mut out = Document::default();
     out.title("Recorded traffic");
     let role = if recording.asks { "asks" } else { "answers" };
-    out.line(&format!("  busiest: thread {pid}, which {role} on descriptor {descriptor}"));
-    out.line(&format!("  {messages} messages in {span_s:.3} s, {answered} of them answered"));
+    out.line(format!("  busiest: thread {pid}, which {role} on descriptor {descriptor}"));
+    out.line(format!("  {messages} messages in {span_s:.3} s, {answered} of them answered"));
     if let Some(rate) = recording.rate_per_s {
-        out.line(&format!("  {rate:.1} per second"));
+        out.line(format!("  {rate:.1} per second"));
     }
     out.blank();
     let columns = ["from", "sent", "received"].map(|name| (name, Align::Right, 0));
@@ -310,8 +311,8 @@ pub fn summary(recording: &Recording, style: Style) -> String {
         let counts = [range.sent, range.received].map(|count| count.to_string());
         grid.row([number::size(range.from_bytes)].into_iter().chain(counts).collect());
     }
-    grid.print(&mut out);
-    out.finish()
+    out.grid(grid);
+    out.text(style)
 }
 
 /// Rounds a rate to three digits: no recording knows more.

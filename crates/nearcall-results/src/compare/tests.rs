@@ -46,6 +46,12 @@ fn compared(before: &Run, after: &Run) -> Comparison {
     compare(before, after, &Rules::default()).unwrap()
 }
 
+/// Launches that agree.
+const QUIET: [f64; 5] = [100.0, 101.0, 99.0, 100.0, 100.5];
+
+/// Launches that do not.
+const WIDE: [f64; 5] = [30.0, 250.0, 100.0, 60.0, 190.0];
+
 /// What a simulated pair of runs is like.
 #[derive(Clone, Copy)]
 struct World {
@@ -254,8 +260,7 @@ fn what_else_differs_is_told() {
 
 #[test]
 fn what_moved_no_further_than_the_floors_is_not_told_to_differ() {
-    let quiet = [100.0, 101.0, 99.0, 100.0, 100.5];
-    let slow = |factor: f64| quiet.map(|ns| ns * factor).to_vec();
+    let slow = |factor: f64| QUIET.map(|ns| ns * factor).to_vec();
     let mut before = run((0..2).map(|size| cell(size, slow(1.0))).collect());
     let mut after = later(vec![cell(0, slow(1.5)), cell(1, slow(2.0))]);
     before.floors = (0..3).map(|size| cell(size, slow(1.0))).collect();
@@ -279,9 +284,8 @@ fn what_moved_no_further_than_the_floors_is_not_told_to_differ() {
 
 #[test]
 fn cells_that_moved_with_the_floors_are_not_told_to_be_without_difference() {
-    let quiet = [100.0, 101.0, 99.0, 100.0, 100.5];
     let cells = |factor: f64| -> Vec<Cell> {
-        (0..3).map(|size| cell(size, quiet.map(|ns| ns * factor).to_vec())).collect()
+        (0..3).map(|size| cell(size, QUIET.map(|ns| ns * factor).to_vec())).collect()
     };
     let (mut before, mut after) = (run(cells(1.0)), later(cells(1.5)));
     (before.floors, after.floors) = (cells(1.0), cells(1.5));
@@ -294,17 +298,15 @@ fn cells_that_moved_with_the_floors_are_not_told_to_be_without_difference() {
 
 #[test]
 fn floors_that_prove_nothing_hide_nothing() {
-    let quiet = [100.0, 101.0, 99.0, 100.0, 100.5];
-    let wide = [30.0, 250.0, 100.0, 60.0, 190.0];
     let times = |of: [f64; 5], factor: f64| of.map(|ns| ns * factor).to_vec();
-    let mut before = run(vec![cell(0, times(quiet, 1.0))]);
-    let mut after = later(vec![cell(0, times(quiet, 1.4))]);
-    before.floors = (0..3).map(|size| cell(size, times(wide, 1.0))).collect();
+    let mut before = run(vec![cell(0, times(QUIET, 1.0))]);
+    let mut after = later(vec![cell(0, times(QUIET, 1.4))]);
+    before.floors = (0..3).map(|size| cell(size, times(WIDE, 1.0))).collect();
     // Their median is 1.5, by chance.
     after.floors = [0.5, 1.5, 2.5]
         .into_iter()
         .zip(0..)
-        .map(|(factor, size)| cell(size, times(wide, factor)))
+        .map(|(factor, size)| cell(size, times(WIDE, factor)))
         .collect();
     let found = compared(&before, &after);
     assert_eq!((found.floors.unwrap().flagged, found.counts.slower), (0, 1), "{found:?}");
@@ -312,13 +314,12 @@ fn floors_that_prove_nothing_hide_nothing() {
 
 #[test]
 fn floors_do_not_count_in_what_is_told_of_cells() {
-    let quiet = vec![100.0, 101.0, 99.0, 100.0, 100.5];
-    let wide = vec![30.0, 250.0, 100.0, 60.0, 190.0];
-    let (mut before, mut after) = (run(vec![cell(0, quiet.clone())]), later(vec![cell(0, quiet)]));
-    let mut disturbed = cell(9, wide.clone());
+    let cells = || vec![cell(0, QUIET.to_vec())];
+    let (mut before, mut after) = (run(cells()), later(cells()));
+    let mut disturbed = cell(9, WIDE.to_vec());
     disturbed.grade = Some(Grade::D);
     for run in [&mut before, &mut after] {
-        run.floors = (0..4).map(|size| cell(size, wide.clone())).collect();
+        run.floors = (0..4).map(|size| cell(size, WIDE.to_vec())).collect();
         run.floors.push(disturbed.clone());
     }
     let found = compared(&before, &after);

@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::rows::{Csv, Line};
-use super::store::{DataSet, Machines, StoreError};
+use super::store::{DataSet, Machines, StoreError, StoreProblem};
 use crate::run::save_with;
 
 /// The form of a table in a file.
@@ -55,7 +55,7 @@ pub fn export(data: &DataSet, format: Format, path: &Path) -> Result<Exported, S
     });
     match (unread, written) {
         (Some(error), _) => Err(error),
-        (None, Err(error)) => Err(StoreError::Io { file: path.to_owned(), error }),
+        (None, Err(error)) => Err(StoreProblem::Io(error).of(path)),
         (None, Ok(())) => Ok(done),
     }
 }

@@ -125,48 +125,38 @@ fn warnings(cells: &[Cell]) -> Vec<String> {
     let two = count(&|cell| cell.definition == Definition::TwoRtt);
     let batched = format!("{PREFIX}mempipe");
     let batched = count(&|one| one.kind == Kind::Throughput && one.mechanism.starts_with(&batched));
-    let all = [
-        (
-            true,
-            "measured by ipc-bench with its own implementations; no interval, no grade, no record \
-             of load, clock frequency and sleep states"
-                .to_owned(),
-        ),
-        (
-            times > 0,
-            format!(
-                "times were printed in steps of one microsecond; {at_step} of {times} are 0 or 1 \
-                 µs and say only that (marked {}); they are arithmetic means: one interruption \
-                 moves them, and there is no median",
-                results::AT_STEP
-            ),
-        ),
-        (
-            two > 0,
-            format!(
-                "{two} times of mempipe count two round trips and no payload; they stand apart \
-                 from those of one"
-            ),
-        ),
-        (
-            rates > 0,
-            "rates include writing each message, and those with \"verify\" also checking it, which \
-             alone can cost four times the transfer; they were rounded down to whole Mb/s"
-                .to_owned(),
-        ),
-        (
-            batched > 0,
-            "rates of mempipe gain from publishing messages in batches, which its times do not"
-                .to_owned(),
-        ),
-        (
-            true,
-            "no warm-up, memory not touched before, ends pinned only after set-up; each figure was \
-             measured once"
-                .to_owned(),
-        ),
-    ];
-    all.into_iter().filter_map(|(is_so, text)| is_so.then_some(text)).collect()
+    let mut all = Vec::new();
+    let mut say = |is_so: bool, text: &str| all.extend(is_so.then(|| text.to_owned()));
+    say(
+        true,
+        "measured by ipc-bench with its own implementations; no interval, no grade, no record of \
+         load, clock frequency and sleep states",
+    );
+    let steps = format!(
+        "times were printed in steps of one microsecond; {at_step} of {times} are 0 or 1 µs and \
+         say only that (marked {}); they are arithmetic means: one interruption moves them, and \
+         there is no median",
+        results::AT_STEP
+    );
+    say(times > 0, &steps);
+    let flags = "times of mempipe count two round trips and no payload; they stand apart from \
+                 those of one";
+    say(two > 0, &format!("{two} {flags}"));
+    say(
+        rates > 0,
+        "rates include writing each message, and those with \"verify\" also checking it, which \
+         alone can cost four times the transfer; they were rounded down to whole Mb/s",
+    );
+    say(
+        batched > 0,
+        "rates of mempipe gain from publishing messages in batches, which its times do not",
+    );
+    say(
+        true,
+        "no warm-up, memory not touched before, ends pinned only after set-up; each figure was \
+         measured once",
+    );
+    all
 }
 
 /// How the CPUs are related, and the machine record with its id. The host's name is left out.

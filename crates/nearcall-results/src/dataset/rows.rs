@@ -19,6 +19,7 @@ use crate::report::hosts::Host;
 use crate::run::fact::Fact;
 use crate::run::{Cell, CellKey, Run};
 use crate::visible::printable_json;
+use crate::words::words;
 
 /// One column of the table.
 #[derive(Clone, Copy, Debug)]
@@ -68,18 +69,8 @@ pub enum Holds {
     Truth,
 }
 
-impl Holds {
-    /// The type's name in SQL.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Text => "VARCHAR",
-            Self::Whole => "BIGINT",
-            Self::Real => "DOUBLE",
-            Self::Truth => "BOOLEAN",
-        }
-    }
-}
+// Named as types of SQL.
+words! { Holds: Text => "VARCHAR", Whole => "BIGINT", Real => "DOUBLE", Truth => "BOOLEAN" }
 
 /// One cell and where it stands.
 #[derive(Clone, Copy, Debug)]

@@ -57,7 +57,7 @@ impl DataSet {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`], and [`StoreError::TooMany`] above [`FILES_MAX`].
+    /// [`StoreError`]: the file system refuses, or there are more than [`FILES_MAX`].
     pub fn places(&self) -> Result<Vec<String>, StoreError> {
         let mut places = Vec::new();
         for machine in names(&self.directory)?.into_iter().filter(|name| is_machine_id(name)) {
@@ -65,7 +65,7 @@ impl DataSet {
             let runs = names.into_iter().filter(|name| name.ends_with(".json"));
             places.extend(runs.map(|name| format!("{machine}/{name}")));
             if places.len() > FILES_MAX {
-                return Err(StoreError::TooMany { directory: self.directory.clone() });
+                return Err(StoreProblem::TooMany.of(&self.directory));
             }
         }
         Ok(places)
@@ -83,10 +83,10 @@ impl DataSet {
             false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
         });
         let run = found.map_err(LoadError::Io).and_then(|()| Run::load(&file));
-        let run = run.map_err(|error| StoreError::load(&file, error))?;
+        let run = run.map_err(|error| StoreProblem::Load(error).of(&file))?;
         match place.starts_with(&format!("{}/", run.machine.id)) {
             true => Ok(run),
-            false => Err(StoreError::Misplaced { file, machine: run.machine.id }),
+            false => Err(StoreProblem::Misplaced(run.machine.id).of(&file)),
         }
     }
 
@@ -99,7 +99,7 @@ impl DataSet {
     pub fn add(&self, files: &[PathBuf], keep_host_name: bool) -> Result<Vec<Arrival>, StoreError> {
         let mut machines = Machines::default();
         for file in files {
-            let run = Run::load(file).map_err(|error| StoreError::load(file, error))?;
+            let run = Run::load(file).map_err(|error| StoreProblem::Load(error).of(file))?;
             self.check(&mut machines, &run, file)?;
         }
         let mut arrivals: Vec<Arrival> = Vec::new();
@@ -109,12 +109,12 @@ impl DataSet {
                 let text = read_text(file)?;
                 Ok((Run::parse(&text).map_err(LoadError::Parse)?, text))
             };
-            let taken =
-                read().map_err(|error| StoreError::load(file, error)).and_then(|(run, text)| {
-                    // Once more: the file may be another one by now.
-                    self.check(&mut machines, &run, file)?;
-                    self.take_in(&run, &text, file, keep_host_name)
-                });
+            let read = read().map_err(|error| StoreProblem::Load(error).of(file));
+            let taken = read.and_then(|(run, text)| {
+                // Once more: the file may be another one by now.
+                self.check(&mut machines, &run, file)?;
+                self.take_in(&run, &text, file, keep_host_name)
+            });
             match taken {
                 Ok(arrival) => arrivals.push(arrival),
                 Err(error) => {
@@ -143,7 +143,7 @@ impl DataSet {
     fn check(&self, machines: &mut Machines, run: &Run, file: &Path) -> Result<(), StoreError> {
         let id = &run.machine.id;
         if !is_machine_id(id) {
-            return Err(StoreError::MachineId { file: file.to_owned() });
+            return Err(StoreProblem::MachineId.of(file));
         }
         if !machines.0.contains_key(id) {
             let names = names(&self.directory.join(id))?;
@@ -163,19 +163,19 @@ impl DataSet {
         file: &Path,
         keep_host_name: bool,
     ) -> Result<Arrival, StoreError> {
-        let io = |file: &Path, error| StoreError::Io { file: file.to_owned(), error };
-        let text = published(text, keep_host_name).map_err(|error| io(file, error.into()))?;
+        let text = published(text, keep_host_name);
+        let text = text.map_err(|error| StoreProblem::Io(error.into()).of(file))?;
         let place = place(run);
         let path = self.directory.join(&place);
         let outcome = match write_new(&path, &text) {
             Ok(()) => Outcome::Added,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 if run_id(&self.load(&place)?) != run_id(run) {
-                    return Err(StoreError::Changed { file: path });
+                    return Err(StoreProblem::Changed.of(&path));
                 }
                 Outcome::Duplicate
             }
-            Err(error) => return Err(io(&path, error)),
+            Err(error) => return Err(StoreProblem::Io(error).of(&path)),
         };
         Ok(Arrival { from: file.to_owned(), place, outcome })
     }
@@ -183,74 +183,44 @@ impl DataSet {
 
 /// Why runs were not taken in, or not found.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// A file is no run that this program knows.
-    #[error("{}: {error}", shown(file))]
-    Load {
-        /// Which.
-        file: PathBuf,
-        /// What is wrong.
-        error: LoadError,
-    },
+#[error("{}: {problem}", printable(&file.display().to_string()))]
+pub struct StoreError {
+    /// The file or the directory that has the problem.
+    pub file: PathBuf,
+    /// The problem.
+    pub problem: StoreProblem,
+}
+
+/// What is wrong with a file or a directory of a data set.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreProblem {
+    /// It is no run that this program knows.
+    #[error("{0}")]
+    Load(LoadError),
     /// The run's machine id is not made of 16 hexadecimal digits.
-    #[error(
-        "{}: its machine has no id of 16 hexadecimal digits, so it has no place here",
-        shown(file)
-    )]
-    MachineId {
-        /// Which.
-        file: PathBuf,
-    },
-    /// Its machine has the id of another one.
-    #[error(
-        "{}: another machine has the id {machine} in this data set; give one of them another",
-        shown(file)
-    )]
-    TwoMachines {
-        /// Which.
-        file: PathBuf,
-        /// The id.
-        machine: String,
-    },
-    /// A run lies in the directory of another machine.
-    #[error("{}: is a run of the machine {}", shown(file), printable(machine))]
-    Misplaced {
-        /// Which.
-        file: PathBuf,
-        /// The machine that it names.
-        machine: String,
-    },
+    #[error("its machine has no id of 16 hexadecimal digits, so it has no place here")]
+    MachineId,
+    /// The run's machine has this id, which another one has.
+    #[error("another machine has the id {0} in this data set; give one of them another")]
+    TwoMachines(String),
+    /// The run names this machine and lies in the directory of another one.
+    #[error("is a run of the machine {}", printable(.0))]
+    Misplaced(String),
     /// A file of the data set has this run's name and another content.
-    #[error("{}: was changed under its name; rename it, then add again", shown(file))]
-    Changed {
-        /// Which.
-        file: PathBuf,
-    },
+    #[error("was changed under its name; rename it, then add again")]
+    Changed,
     /// More than [`FILES_MAX`] files.
-    #[error("{}: more than {FILES_MAX} runs", shown(directory))]
-    TooMany {
-        /// Where.
-        directory: PathBuf,
-    },
+    #[error("more than {FILES_MAX} runs")]
+    TooMany,
     /// The file system refuses.
-    #[error("{}: {error}", shown(file))]
-    Io {
-        /// What was read or written.
-        file: PathBuf,
-        /// Its error.
-        error: io::Error,
-    },
+    #[error("{0}")]
+    Io(io::Error),
 }
 
-impl StoreError {
-    fn load(file: &Path, error: LoadError) -> Self {
-        Self::Load { file: file.to_owned(), error }
+impl StoreProblem {
+    pub(super) fn of(self, file: &Path) -> StoreError {
+        StoreError { file: file.to_owned(), problem: self }
     }
-}
-
-/// The untrusted name of a file, in one harmless line.
-fn shown(path: &Path) -> String {
-    printable(&path.display().to_string())
 }
 
 /// Each machine by its id, with the facts of the first run that was seen.
@@ -264,7 +234,7 @@ impl Machines {
         let machine = run.machine.id.clone();
         match *self.0.entry(machine.clone()).or_insert_with(|| facts.clone()) == facts {
             true => Ok(()),
-            false => Err(StoreError::TwoMachines { file: file.to_owned(), machine }),
+            false => Err(StoreProblem::TwoMachines(machine).of(file)),
         }
     }
 }
@@ -285,7 +255,7 @@ fn is_machine_id(text: &str) -> bool {
 
 /// The names in a directory, in order; none if it is not there or is no directory.
 fn names(directory: &Path) -> Result<Vec<String>, StoreError> {
-    let failed = |error| StoreError::Io { file: directory.to_owned(), error };
+    let failed = |error| StoreProblem::Io(error).of(directory);
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error)

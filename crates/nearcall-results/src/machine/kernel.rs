@@ -28,14 +28,9 @@ pub fn config(files: &SystemFiles, tick_ns: Option<u64>) -> Vec<String> {
         line.map(|value| value.trim().to_owned())
     };
     let hz = option("CONFIG_HZ").or_else(|| hz(tick_ns?));
-    let preempt = preempt(files);
-    let mut found = vec![format!("HZ={}", hz.as_deref().unwrap_or("unknown"))];
-    found.push(format!("PREEMPT={}", preempt.as_deref().unwrap_or("unknown")));
-    for name in CONFIG_NAMES {
-        let value = option(name).unwrap_or_else(|| "unknown".to_owned());
-        found.push(format!("{}={value}", name.trim_start_matches("CONFIG_")));
-    }
-    found
+    let others = CONFIG_NAMES.map(|name| (name, option(&format!("CONFIG_{name}"))));
+    let all = [("HZ", hz), ("PREEMPT", preempt(files))].into_iter().chain(others);
+    all.map(|(name, value)| format!("{name}={}", value.as_deref().unwrap_or("unknown"))).collect()
 }
 
 /// A tick of 4,000,000 ns is 250 Hz. The kernel's own rounding makes 300 Hz 3,333,333 ns.
@@ -120,5 +115,4 @@ pub fn status_field(files: &SystemFiles, name: &str) -> Option<String> {
 }
 
 /// Options that move wake-up times by more than noise.
-const CONFIG_NAMES: [&str; 4] =
-    ["CONFIG_NO_HZ_FULL", "CONFIG_HIGH_RES_TIMERS", "CONFIG_SCHED_CORE", "CONFIG_IO_URING"];
+const CONFIG_NAMES: [&str; 4] = ["NO_HZ_FULL", "HIGH_RES_TIMERS", "SCHED_CORE", "IO_URING"];

@@ -11,12 +11,12 @@ pub mod lines;
 pub mod mark;
 pub mod plane;
 pub mod rows;
-mod style;
 pub mod text;
 
 use maud::{Markup, html};
 
-pub use style::STYLE;
+/// Everything that the charts of a page need.
+pub const STYLE: &str = include_str!("chart/style.css");
 
 /// Units from the left to the right edge of every chart; text is 12 of them high. A page scales a
 /// chart to its column and lets it scroll on a phone.
@@ -100,6 +100,12 @@ mod tests {
         for (value, expected) in cases {
             assert_eq!(num(value), expected);
         }
+    }
+
+    #[test]
+    fn paper_is_never_dark() {
+        assert_eq!(STYLE.matches("prefers-color-scheme").count(), 1);
+        assert!(STYLE.contains("@media screen and (prefers-color-scheme: dark) {"));
     }
 
     #[test]

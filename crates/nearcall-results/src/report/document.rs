@@ -49,6 +49,12 @@ impl Document {
         self.blocks.push(Block::Title(text.into()));
     }
 
+    /// Adds a heading below an empty line.
+    pub fn part(&mut self, text: impl Into<String>) {
+        self.blank();
+        self.title(text);
+    }
+
     /// Adds a sentence, whose later lines begin two columns further to the right.
     pub fn line(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Line(text.into()));
@@ -84,8 +90,8 @@ impl Document {
     }
 
     /// Adds the sentence that answers the question.
-    pub fn answer(&mut self, text: String) {
-        self.blocks.push(Block::Answer(text));
+    pub fn answer(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Answer(text.into()));
     }
 
     /// Lays the document out for a terminal. Ends with a line break.
@@ -95,11 +101,15 @@ impl Document {
         for block in &self.blocks {
             match block {
                 Block::Blank => out.blank(),
-                Block::Title(text) => out.title(text),
-                Block::Line(text) => out.line(text),
+                Block::Title(text) => out.indented(Ink::Title, text),
+                Block::Line(text) => out.indented(Ink::Plain, text),
                 Block::Text { ink, label, text } => out.wrap_in(*ink, label, text),
                 Block::Table(grid) => grid.print(&mut out),
-                Block::Answer(text) => out.answer(text),
+                Block::Answer(text) if text.is_empty() => {}
+                Block::Answer(text) => {
+                    out.blank();
+                    out.wrap_in(Ink::Title, "", text);
+                }
             }
         }
         out.finish()
@@ -125,7 +135,7 @@ impl Document {
                 label => html! { p { (mark(label)) " " (plain(text)) } },
             },
             Block::Table(grid) => {
-                let table = Table::of_grid(&format!("{id}-t{at}"), &plain(caption), grid);
+                let table = Table::new(&format!("{id}-t{at}"), plain(caption), grid).in_order();
                 html! { details.paper { summary { (plain(caption)) } (table) } }
             }
         });

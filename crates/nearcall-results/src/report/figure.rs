@@ -15,9 +15,8 @@ mod words;
 
 use maud::Markup;
 
-use super::columns::{Column, values};
 use super::hosts::Host;
-use super::table::grid::Align;
+use super::table::grid::Grid;
 
 /// One chart with all that belongs to it.
 #[derive(Clone, Debug)]
@@ -33,18 +32,9 @@ pub struct Figure {
     /// One `<svg class="chart">`, 680 units wide.
     pub svg: Markup,
     /// The same values.
-    pub table: FigureTable,
+    pub table: Grid,
     /// What the reader should know besides.
     pub notes: Vec<String>,
-}
-
-/// The values of a figure.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FigureTable {
-    /// One name per column, and what stands under it.
-    pub heads: Vec<(&'static str, Align)>,
-    /// As many texts per row as there are heads.
-    pub rows: Vec<Vec<String>>,
 }
 
 /// A figure, or why there is none.
@@ -201,14 +191,6 @@ impl Place {
             true => title.to_owned(),
             false => format!("{title}: {}", words::machine(host)),
         }
-    }
-}
-
-impl FigureTable {
-    /// A table of these columns with a row for each of `rows`.
-    fn of<'r, R: 'r>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'r R>) -> Self {
-        let heads = columns.iter().map(|column| (column.head, column.align)).collect();
-        Self { heads, rows: rows.into_iter().map(|row| values(columns, row)).collect() }
     }
 }
 

@@ -5,7 +5,6 @@
 //! mean different things by the same words are refused. Nothing is averaged here or anywhere above.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 use crate::run::{Cell, CellKey, Definition, Machine, Run};
 
@@ -78,9 +77,12 @@ pub fn check(runs: &[&Run]) -> Result<(), Mismatch> {
 }
 
 /// Why two runs cannot stand in one table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// Their payloads were touched differently.
+    #[error("{}", apart(runs, &format!(
+        "payload touched {:?} in one and {:?} in the other", words[0], words[1]
+    )))]
     Touch {
         /// The words of two runs.
         words: [String; 2],
@@ -88,6 +90,7 @@ pub enum Mismatch {
         runs: [usize; 2],
     },
     /// They time the same exchange from different moments.
+    #[error("{}", timed(what, definitions.map(Definition::name), runs))]
     Definition {
         /// The exchange in words.
         what: String,
@@ -98,36 +101,22 @@ pub enum Mismatch {
     },
 }
 
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::Definition { what, definitions: [a, b], runs: [first, second] } = self
-            && first == second
-        {
-            let (run, a, b) = (first + 1, a.name(), b.name());
-            return write!(
-                f,
-                "run {run} times {what} as {a} and as {b}: they cannot share a table"
-            );
+fn timed(what: &str, [a, b]: [&str; 2], runs: &[usize; 2]) -> String {
+    match runs {
+        [run, other] if run == other => {
+            format!("run {} times {what} as {a} and as {b}: they cannot share a table", run + 1)
         }
-        let ([first, second], what) = match self {
-            Self::Touch { words: [a, b], runs } => {
-                (runs, format!("payload touched {a:?} in one and {b:?} in the other"))
-            }
-            Self::Definition { what, definitions: [a, b], runs } => (
-                runs,
-                format!("{what} is timed as {} in one and {} in the other", a.name(), b.name()),
-            ),
-        };
-        let (first, second) = (first + 1, second + 1);
-        write!(
-            f,
-            "runs {first} and {second} mean different things and cannot share a table: {what}; \
-             give them one at a time"
-        )
+        runs => apart(runs, &format!("{what} is timed as {a} in one and {b} in the other")),
     }
 }
 
-impl std::error::Error for Mismatch {}
+fn apart([first, second]: &[usize; 2], what: &str) -> String {
+    let (first, second) = (first + 1, second + 1);
+    format!(
+        "runs {first} and {second} mean different things and cannot share a table: {what}; give \
+         them one at a time"
+    )
+}
 
 fn check_touch(runs: &[&Run]) -> Result<(), Mismatch> {
     let word = |run: &Run| match run.settings.touch.as_str() {

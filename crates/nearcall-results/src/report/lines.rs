@@ -27,14 +27,12 @@ impl Style {
     }
 
     /// The columns that a table may take.
-    #[must_use]
-    pub fn table_columns(self) -> usize {
+    pub(crate) fn table_columns(self) -> usize {
         self.width.map_or(usize::MAX, |width| width.max(COLUMNS_MIN))
     }
 
     /// The columns of a line of prose: longer lines are hard to read, however wide the terminal.
-    #[must_use]
-    pub fn prose_columns(self) -> usize {
+    pub(crate) fn prose_columns(self) -> usize {
         self.table_columns().min(COLUMNS)
     }
 
@@ -99,72 +97,41 @@ pub enum Ink {
 
 /// A text that is being written.
 #[derive(Clone, Debug)]
-pub struct Writer {
+pub(super) struct Writer {
     style: Style,
     text: String,
 }
 
 impl Writer {
     /// Creates an empty text.
-    #[must_use]
-    pub const fn new(style: Style) -> Self {
+    pub(super) const fn new(style: Style) -> Self {
         Self { style, text: String::new() }
     }
 
     /// The form of the text.
-    #[must_use]
-    pub const fn style(&self) -> Style {
+    pub(super) const fn style(&self) -> Style {
         self.style
     }
 
     /// Returns the text.
-    #[must_use]
-    pub fn finish(self) -> String {
+    pub(super) fn finish(self) -> String {
         self.text
     }
 
     /// Adds an empty line.
-    pub fn blank(&mut self) {
+    pub(super) fn blank(&mut self) {
         self.text.push('\n');
     }
 
     /// Adds a line as it is, with its escape sequences, without blanks at its end.
-    pub fn push(&mut self, line: &str) {
+    pub(super) fn push(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
 
-    /// Adds a heading.
-    pub fn title(&mut self, text: &str) {
-        self.indented(Ink::Title, text);
-    }
-
-    /// Adds a sentence, whose later lines begin two columns further to the right.
-    pub fn line(&mut self, text: &str) {
-        self.indented(Ink::Plain, text);
-    }
-
-    /// Adds an explanation of what stands above it.
-    pub fn note(&mut self, text: &str) {
-        self.wrap_in(Ink::Note, "  ", text);
-    }
-
-    /// Adds the sentence that answers the question.
-    pub fn answer(&mut self, text: &str) {
-        if !text.is_empty() {
-            self.blank();
-            self.wrap_in(Ink::Title, "", text);
-        }
-    }
-
     /// Adds `text` in as many lines as it needs: `label` before the first, blanks of the same width
     /// before the others.
-    pub fn wrap(&mut self, label: &str, text: &str) {
-        self.wrap_in(Ink::Plain, label, text);
-    }
-
-    /// As [`Writer::wrap`], with a colour for the text.
-    pub fn wrap_in(&mut self, ink: Ink, label: &str, text: &str) {
+    pub(super) fn wrap_in(&mut self, ink: Ink, label: &str, text: &str) {
         let indent = label.chars().count();
         let columns = self.style.prose_columns();
         if indent * 2 > columns && !text.is_empty() {
@@ -176,7 +143,8 @@ impl Writer {
         self.hang(ink, label, &" ".repeat(indent), text);
     }
 
-    fn indented(&mut self, ink: Ink, text: &str) {
+    /// Adds a text whose later lines begin two columns further to the right.
+    pub(super) fn indented(&mut self, ink: Ink, text: &str) {
         let indent = text.len() - text.trim_start_matches(' ').len();
         self.hang(ink, &" ".repeat(indent), &" ".repeat(indent + 2), text);
     }
@@ -278,10 +246,11 @@ pub const COLUMNS_MIN: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::document::Document;
 
     fn wrapped(width: Option<usize>, label: &str, text: &str) -> String {
         let mut out = Writer::new(Style::new(width, false));
-        out.wrap(label, text);
+        out.wrap_in(Ink::Plain, label, text);
         out.finish()
     }
 
@@ -324,11 +293,11 @@ mod tests {
     #[test]
     fn colour_adds_escape_sequences_and_nothing_else() {
         let write = |color| {
-            let mut out = Writer::new(Style::new(Some(40), color));
+            let mut out = Document::default();
             out.title("  A heading that does not fit in forty columns");
-            out.note(&"word ".repeat(25));
+            out.note("word ".repeat(25));
             out.answer("an answer");
-            out.finish()
+            out.text(Style::new(Some(40), color))
         };
         let plain = write(true).replace("\u{1b}[1m", "").replace("\u{1b}[2m", "");
         assert_eq!(plain.replace("\u{1b}[0m", ""), write(false));

@@ -4,12 +4,12 @@
 //! **Invariants:** untrusted names from runs can neither begin markup nor mention a user; every
 //! figure stands with interval and grade. The whole report is `report/page.rs`.
 
-use super::columns::{self, Column, values};
+use super::columns::{self, Column};
 use super::hosts::{Entry, Host};
 use super::number;
 use super::page::{Advised, Summary, studies, summary, verdict_columns};
 use super::table::class_words;
-use super::table::grid::Align;
+use super::table::grid::{Align, Grid};
 use crate::run::{Cell, Definition, List, Rhythm};
 use crate::visible::is_hidden;
 
@@ -57,14 +57,15 @@ fn machine(host: &Host<'_>, summary: &Summary) -> String {
     }
     lines.push("\n### Round trips of the smallest messages between two processes\n".to_owned());
     let smallest = smallest(host);
-    lines.push(table(&COLUMNS, smallest.iter().copied().take(ROWS_MAX)));
+    lines.push(table(&columns::table(&COLUMNS, smallest.iter().copied().take(ROWS_MAX))));
     if smallest.len() > ROWS_MAX {
         lines.push(format!("{} more are in the whole report.\n", smallest.len() - ROWS_MAX));
     }
     let studies = studies(host);
     if !studies.is_empty() {
         lines.push("### Claims of published studies on this machine\n".to_owned());
-        lines.push(table(&verdict_columns(), studies.iter().map(|(_, study)| *study)));
+        let studies = studies.iter().map(|(_, study)| *study);
+        lines.push(table(&columns::table(&verdict_columns(), studies)));
     }
     lines.join("\n") + "\n"
 }
@@ -100,20 +101,14 @@ const COLUMNS: [Column<Cell>; 8] = [
     columns::GRADE,
 ];
 
-/// A table of these columns with a row for each of `rows`.
-pub(crate) fn table<'r, R: 'r>(
-    columns: &[Column<R>],
-    rows: impl IntoIterator<Item = &'r R>,
-) -> String {
+/// The rows of a grid as a table.
+pub(crate) fn table(grid: &Grid) -> String {
+    let (heads, aligns): (Vec<String>, Vec<Align>) = grid.heads().unzip();
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut out = line(columns.iter().map(|column| escape(column.head)).collect());
-    for column in columns {
-        out.push_str(if column.align == Align::Right { "|--:" } else { "|---" });
-    }
-    out.push_str("|\n");
-    for row in rows {
-        out.push_str(&line(values(columns, row).iter().map(|text| escape(text)).collect()));
-    }
+    let rule = |align: &Align| if *align == Align::Right { "|--:" } else { "|---" };
+    let mut out = line(heads.iter().map(|head| escape(head)).collect());
+    out.extend(aligns.iter().map(rule).chain(["|\n"]));
+    out.extend(grid.texts().map(|row| line(row.into_iter().map(escape).collect())));
     out
 }
 

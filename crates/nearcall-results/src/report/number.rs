@@ -21,8 +21,7 @@ pub struct Measured {
 impl Measured {
     /// How far the figure may be off either way, as a share: 0.1 says that the ends are 1.1 times
     /// the middle and the middle 1.1 times the ends. `None` without an interval.
-    #[must_use]
-    pub fn half_width(self) -> Option<f64> {
+    pub(crate) fn half_width(self) -> Option<f64> {
         let [low, high] = self.ci95?;
         let half = (high / low).sqrt() - 1.0;
         (low > 0.0 && half.is_finite() && half >= 0.0).then_some(half)
@@ -51,8 +50,7 @@ impl Measured {
 
     /// The interval beside the figure: `±2.5%`, `±49%`; `×÷2.3` where it spans more than a factor
     /// of two each way.
-    #[must_use]
-    pub fn plus_minus(self) -> String {
+    pub(crate) fn plus_minus(self) -> String {
         match self.half_width() {
             None => MISSING.to_owned(),
             Some(half) if half < 0.0995 => format!("±{:.1}%", half * 100.0),
@@ -250,8 +248,7 @@ impl Unit {
     }
 
     /// Returns whether ticks stand at powers of two.
-    #[must_use]
-    pub const fn is_binary(self) -> bool {
+    pub(crate) const fn is_binary(self) -> bool {
         matches!(self, Self::Size)
     }
 
@@ -281,8 +278,7 @@ fn size_of(bytes: f64) -> String {
 
 /// A value in the unit that a run names: "ns", "/s", "bytes/s", "bytes", "percent", or none. A
 /// difference of times or of memory may be below zero.
-#[must_use]
-pub fn in_unit(value: f64, unit: &str) -> String {
+pub(crate) fn in_unit(value: f64, unit: &str) -> String {
     match Unit::named(unit) {
         unit @ (Unit::Time | Unit::Memory) if value < 0.0 => format!("-{}", unit.value(-value)),
         unit => unit.value(value),

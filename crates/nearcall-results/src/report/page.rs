@@ -100,18 +100,12 @@ fn head(hosts: &[Host<'_>]) -> Markup {
 }
 
 fn sections(hosts: &[Host<'_>], shown: &[Shown]) -> Vec<Section> {
-    let mut sections = vec![Section {
-        id: "figures".to_owned(),
-        title: "Figures".to_owned(),
-        body: figures::body(shown),
-    }];
+    let section =
+        |id: &str, title: &str, body| Section { id: id.to_owned(), title: title.to_owned(), body };
+    let mut sections = vec![section("figures", "Figures", figures::body(shown))];
     if hosts.len() > 1 {
         let body = cells::side_by_side(hosts);
-        sections.push(Section {
-            id: "side-by-side".to_owned(),
-            title: "Machines side by side".to_owned(),
-            body,
-        });
+        sections.push(section("side-by-side", "Machines side by side", body));
     }
     let kinds: [(&str, &str, Part); 5] = [
         ("studies", "Published studies, repeated", studies::body),
@@ -121,51 +115,27 @@ fn sections(hosts: &[Host<'_>], shown: &[Shown]) -> Vec<Section> {
         ("machine", "The machine", method::machine),
     ];
     for (id, title, part) in kinds {
-        for (index, host) in hosts.iter().enumerate() {
-            sections.extend(of_host(
-                hosts,
-                index,
-                id,
-                title,
-                part(host, &suffix(hosts, id, index)),
-            ));
-        }
+        // With several machines each has ids of its own.
+        let of_host = |(index, host)| {
+            let (id, title) = match hosts.len() {
+                1 => (id.to_owned(), title.to_owned()),
+                count => {
+                    let title = format!("{title}: {}", name(host, index, count));
+                    (format!("{id}-{}", index + 1), title)
+                }
+            };
+            let body = part(host, &id)?;
+            Some(Section { id, title, body })
+        };
+        sections.extend(hosts.iter().enumerate().filter_map(of_host));
     }
-    sections.push(Section {
-        id: "method".to_owned(),
-        title: "How it was measured".to_owned(),
-        body: method::body(hosts),
-    });
-    sections.push(Section {
-        id: "words".to_owned(),
-        title: "Words and grades".to_owned(),
-        body: glossary::body(),
-    });
+    sections.push(section("method", "How it was measured", method::body(hosts)));
+    sections.push(section("words", "Words and grades", glossary::body()));
     sections
 }
 
 /// Renders what one machine has for a section; the text is what its ids begin with.
 type Part = fn(&Host<'_>, &str) -> Option<Markup>;
-
-fn of_host(
-    hosts: &[Host<'_>],
-    index: usize,
-    id: &str,
-    title: &str,
-    body: Option<Markup>,
-) -> Option<Section> {
-    let body = body?;
-    let title = match hosts.len() {
-        1 => title.to_owned(),
-        count => format!("{title}: {}", name(&hosts[index], index, count)),
-    };
-    Some(Section { id: suffix(hosts, id, index), title, body })
-}
-
-/// An id that no other machine has.
-fn suffix(hosts: &[Host<'_>], id: &str, index: usize) -> String {
-    if hosts.len() == 1 { id.to_owned() } else { format!("{id}-{}", index + 1) }
-}
 
 /// The last line of defence: characters that no text of ours has become visible, whoever wrote
 /// them.

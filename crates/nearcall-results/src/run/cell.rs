@@ -226,8 +226,7 @@ words! { Definition:
 
 impl Definition {
     /// A title for figures of this kind, and what one time or rate means, in words.
-    #[must_use]
-    pub const fn title_and_meaning(self) -> (&'static str, &'static str) {
+    pub(crate) const fn title_and_meaning(self) -> (&'static str, &'static str) {
         match self {
             Self::Rtt => (
                 "Round trip",

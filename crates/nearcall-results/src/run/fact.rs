@@ -53,7 +53,7 @@ impl Fact {
     }
 
     /// A time in nanoseconds.
-    const fn time(head: &'static str, of: fn(&Cell) -> Option<Measured>) -> Self {
+    const fn time(head: &'static str, of: Of) -> Self {
         Self {
             name: "",
             about: "",
@@ -67,37 +67,37 @@ impl Fact {
         }
     }
 
-    /// A time of the distribution of a cell, which the flat table has.
-    const fn quantile(
-        name: &'static str,
-        about: &'static str,
-        head: &'static str,
-        of: fn(&Cell) -> Option<Measured>,
-    ) -> Self {
-        Self { name, about, least: 8, is_response: true, ..Self::time(head, of) }
+    /// A time of the distribution of a cell.
+    const fn quantile(head: &'static str, of: Of) -> Self {
+        Self { is_response: true, ..Self::time(head, of).wide(8) }
     }
 
     /// A rate.
-    const fn rate(
-        name: &'static str,
-        about: &'static str,
-        head: &'static str,
-        of: fn(&Cell) -> Option<Measured>,
-    ) -> Self {
-        let unit = Unit::MessageRate;
-        Self { name, about, unit, least: 8, better: Better::More, ..Self::time(head, of) }
+    const fn rate(head: &'static str, of: Of) -> Self {
+        Self { unit: Unit::MessageRate, better: Better::More, ..Self::time(head, of).wide(8) }
     }
 
     /// A multiple of another figure.
-    const fn ratio(
-        name: &'static str,
-        about: &'static str,
-        head: &'static str,
-        of: fn(&Cell) -> Option<Measured>,
-    ) -> Self {
-        Self { name, about, unit: Unit::Ratio, least: 5, ..Self::time(head, of) }
+    const fn ratio(head: &'static str, of: Of) -> Self {
+        Self { unit: Unit::Ratio, ..Self::time(head, of).wide(5) }
+    }
+
+    /// The same with a column in the flat table.
+    const fn stored(self, name: &'static str, about: &'static str) -> Self {
+        Self { name, about, ..self }
+    }
+
+    const fn wide(self, least: usize) -> Self {
+        Self { least, ..self }
+    }
+
+    const fn by_launch(self, launches: fn(&Cell) -> &[f64]) -> Self {
+        Self { launches, ..self }
     }
 }
+
+/// The value and interval of a figure in a cell.
+type Of = fn(&Cell) -> Option<Measured>;
 
 /// A figure without an interval.
 fn bare(value: Option<f64>) -> Option<Measured> {
@@ -117,111 +117,85 @@ fn median(times: &RttNs) -> Option<Measured> {
 }
 
 /// The median time, which stands for a cell of latency.
-pub const P50: Fact = Fact {
-    launches: |cell| &cell.launch_medians_ns,
-    ..Fact::quantile("p50_ns", "The median", "median", |cell| median(cell.rtt_ns.as_ref()?))
-};
+pub const P50: Fact = Fact::quantile("median", |cell| median(cell.rtt_ns.as_ref()?))
+    .stored("p50_ns", "The median")
+    .by_launch(|cell| &cell.launch_medians_ns);
 
 /// The time that 90 % of the exchanges do not exceed.
-pub const P90: Fact =
-    Fact::quantile("p90_ns", "90 % are shorter", "p90", |cell| of_times(cell, |times| times.p90));
+pub const P90: Fact = Fact::quantile("p90", |cell| of_times(cell, |times| times.p90))
+    .stored("p90_ns", "90 % are shorter");
 
 /// The time that 99 % of the exchanges do not exceed.
-pub const P99: Fact =
-    Fact::quantile("p99_ns", "99 % are shorter", "p99", |cell| of_times(cell, |times| times.p99));
+pub const P99: Fact = Fact::quantile("p99", |cell| of_times(cell, |times| times.p99))
+    .stored("p99_ns", "99 % are shorter");
 
 /// The time that 99.9 % of the exchanges do not exceed.
-pub const P999: Fact = Fact::quantile("p999_ns", "99.9 % are shorter", "p99.9", |cell| {
-    of_times(cell, |times| times.p999)
-});
+pub const P999: Fact = Fact::quantile("p99.9", |cell| of_times(cell, |times| times.p999))
+    .stored("p999_ns", "99.9 % are shorter");
 
 /// The time that 99.99 % of the exchanges do not exceed.
-pub const P9999: Fact = Fact::quantile("p9999_ns", "99.99 % are shorter", "p99.99", |cell| {
-    of_times(cell, |times| times.p9999)
-});
+pub const P9999: Fact = Fact::quantile("p99.99", |cell| of_times(cell, |times| times.p9999))
+    .stored("p9999_ns", "99.99 % are shorter");
 
 /// The arithmetic mean.
-pub const MEAN: Fact = Fact::quantile(
-    "mean_ns",
-    "The arithmetic mean; pauses of the machine move it a lot",
-    "mean",
-    |cell| of_times(cell, |times| times.mean),
-);
+pub const MEAN: Fact = Fact::quantile("mean", |cell| of_times(cell, |times| times.mean))
+    .stored("mean_ns", "The arithmetic mean; pauses of the machine move it a lot");
 
 /// Messages per second, which stand for a cell of throughput.
-pub const MESSAGES: Fact = Fact {
-    launches: |cell| &cell.launch_messages_per_s,
-    ..Fact::rate("messages_per_s", "Messages per second, one way", "messages", |cell| {
-        with(cell.messages_per_s, cell.messages_per_s_ci95)
-    })
-};
+pub const MESSAGES: Fact =
+    Fact::rate("messages", |cell| with(cell.messages_per_s, cell.messages_per_s_ci95))
+        .stored("messages_per_s", "Messages per second, one way")
+        .by_launch(|cell| &cell.launch_messages_per_s);
 
 /// Payload bytes per second.
 pub const BYTES: Fact = Fact {
     unit: Unit::ByteRate,
-    least: 9,
-    ..Fact::rate("bytes_per_s", "Payload bytes per second, one way", "bytes", |cell| {
-        with(cell.bytes_per_s, cell.bytes_per_s_ci95)
-    })
+    ..Fact::rate("bytes", |cell| with(cell.bytes_per_s, cell.bytes_per_s_ci95))
+        .stored("bytes_per_s", "Payload bytes per second, one way")
+        .wide(9)
 };
 
 /// Payload bits per second of CPU time of both ends.
 pub const BITS_PER_CPU: Fact = Fact {
     unit: Unit::Bits,
-    least: 7,
-    ..Fact::rate(
-        "bits_per_cpu_s",
-        "Payload bits that one second of CPU time of both ends moves",
-        "b/CPU-s",
-        |cell| bare(cell.bits_per_cpu_s),
-    )
+    ..Fact::rate("b/CPU-s", |cell| bare(cell.bits_per_cpu_s))
+        .stored("bits_per_cpu_s", "Payload bits that one second of CPU time of both ends moves")
+        .wide(7)
 };
 
 /// Calls per second of all clients, which stand for a cell of many clients.
-pub const CALLS: Fact = Fact {
-    launches: |cell| cell.clients.as_ref().map_or(&[], |clients| &clients.launch_calls_per_s),
-    ..Fact::rate("calls_per_s", "Calls per second of all clients", "calls", |cell| {
-        let clients = cell.clients.as_ref()?;
-        with(clients.calls_per_s, clients.calls_per_s_ci95)
-    })
-};
+pub const CALLS: Fact = Fact::rate("calls", |cell| {
+    let clients = cell.clients.as_ref()?;
+    with(clients.calls_per_s, clients.calls_per_s_ci95)
+})
+.stored("calls_per_s", "Calls per second of all clients")
+.by_launch(|cell| cell.clients.as_ref().map_or(&[], |clients| &clients.launch_calls_per_s));
 
 /// CPU time of the client per message.
-pub const CPU_CLIENT: Fact = Fact {
-    name: "client_cpu_ns_per_message",
-    about: "CPU time of the client per message or round trip",
-    least: 8,
-    ..Fact::time("client", |cell| bare(cell.cpu_ns_per_message.client))
-};
+pub const CPU_CLIENT: Fact = Fact::time("client", |cell| bare(cell.cpu_ns_per_message.client))
+    .stored("client_cpu_ns_per_message", "CPU time of the client per message or round trip")
+    .wide(8);
 
 /// CPU time of the server per message.
-pub const CPU_SERVER: Fact = Fact {
-    name: "server_cpu_ns_per_message",
-    about: "CPU time of the server per message or round trip",
-    least: 8,
-    ..Fact::time("server", |cell| bare(cell.cpu_ns_per_message.server))
-};
+pub const CPU_SERVER: Fact = Fact::time("server", |cell| bare(cell.cpu_ns_per_message.server))
+    .stored("server_cpu_ns_per_message", "CPU time of the server per message or round trip")
+    .wide(8);
 
 /// CPU time of both ends per message.
 pub const CPU: Fact =
-    Fact { launches: |cell| &cell.launch_cpu_ns, ..Fact::time("CPU", |cell| bare(cell.cpu_ns())) };
+    Fact::time("CPU", |cell| bare(cell.cpu_ns())).by_launch(|cell| &cell.launch_cpu_ns);
 
 /// The cost as a multiple of the floor's.
 pub const TO_FLOOR: Fact =
-    Fact::ratio("ratio_to_floor", "How many times the floor's cost it is", "to floor", |cell| {
-        with(cell.ratio_to_floor, cell.ratio_to_floor_ci95)
-    });
+    Fact::ratio("to floor", |cell| with(cell.ratio_to_floor, cell.ratio_to_floor_ci95))
+        .stored("ratio_to_floor", "How many times the floor's cost it is");
 
 /// The time of a call as a multiple of its bare exchange.
-pub const TO_BARE: Fact = Fact::ratio(
-    "ratio_to_bare",
-    "Of a call: to the bare exchange of the same run",
-    "ratio",
-    |cell| {
-        let call = cell.call.as_ref()?;
-        with(call.ratio_to_bare, call.ratio_to_bare_ci95)
-    },
-);
+pub const TO_BARE: Fact = Fact::ratio("ratio", |cell| {
+    let call = cell.call.as_ref()?;
+    with(call.ratio_to_bare, call.ratio_to_bare_ci95)
+})
+.stored("ratio_to_bare", "Of a call: to the bare exchange of the same run");
 
 /// The time of the bare exchange beside a call.
 pub const BARE: Fact = Fact::time("bare", |cell| bare(cell.call.as_ref()?.bare_ns));
@@ -239,19 +213,16 @@ pub const PER_MESSAGE: Fact = Fact {
 };
 
 /// The median time of a burst, divided by its messages.
-pub const PER_BURST_MESSAGE: Fact = Fact {
-    least: 8,
-    ..Fact::time("per message", |cell| {
-        let burst = cell.burst.as_ref()?;
-        with(burst.per_message_ns, burst.per_message_ns_ci95)
-    })
-};
+pub const PER_BURST_MESSAGE: Fact = Fact::time("per message", |cell| {
+    let burst = cell.burst.as_ref()?;
+    with(burst.per_message_ns, burst.per_message_ns_ci95)
+})
+.wide(8);
 
 /// The calls of the slowest client, to those of the mean one.
 pub const SLOWEST_SHARE: Fact = Fact {
-    least: 7,
     better: Better::More,
-    ..Fact::ratio("", "", "slowest", |cell| bare(cell.clients.as_ref()?.slowest_share))
+    ..Fact::ratio("slowest", |cell| bare(cell.clients.as_ref()?.slowest_share)).wide(7)
 };
 
 /// The median time from when an exchange began.
@@ -259,7 +230,7 @@ pub const SERVICE: Fact = Fact::time("service", |cell| of_service(cell, |times| 
 
 /// The 99th percentile of the same.
 pub const SERVICE_P99: Fact =
-    Fact { least: 8, ..Fact::time("its p99", |cell| of_service(cell, |times| times.p99)) };
+    Fact::time("its p99", |cell| of_service(cell, |times| times.p99)).wide(8);
 
 fn of_service(cell: &Cell, of: fn(&RttNs) -> Option<f64>) -> Option<Measured> {
     let kept = |pace: &&PaceFacts| pace.kept;

@@ -255,8 +255,7 @@ impl Cell {
 
     /// Returns the figure that stands for the cell: the median of latency, the rate of throughput
     /// and of many clients.
-    #[must_use]
-    pub const fn main_fact(&self) -> &'static Fact {
+    pub(crate) const fn main_fact(&self) -> &'static Fact {
         match self.kind {
             _ if self.clients.is_some() => &fact::CALLS,
             Kind::Latency => &fact::P50,
@@ -281,8 +280,7 @@ impl Cell {
 
     /// The grade of its headline, by the width of its interval; `None` without an interval. That of
     /// its tails is [`Cell::grade`].
-    #[must_use]
-    pub fn median_grade(&self) -> Option<Grade> {
+    pub(crate) fn median_grade(&self) -> Option<Grade> {
         noise::of_median((self.main_fact().of)(self)?)
     }
 

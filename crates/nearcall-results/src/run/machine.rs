@@ -92,6 +92,10 @@ impl Machine {
         let text = serde_json::to_string(&stable).expect("a machine record is plain data");
         self.id = format!("{:016x}", fnv1a(text.as_bytes()));
     }
+
+    pub(crate) fn boost_words(&self) -> &'static str {
+        self.boost.map_or("boost unknown", |on| if on { "boost on" } else { "boost off" })
+    }
 }
 
 impl Default for Machine {

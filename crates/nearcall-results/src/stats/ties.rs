@@ -53,8 +53,7 @@ pub fn groups(samples: &[Sample<'_>], more_is_better: bool) -> Vec<usize> {
 
 /// Corrects p values for their number: what is below 5 % after it holds all together with 95 %
 /// confidence.
-#[must_use]
-pub fn holm(p_values: &[f64]) -> Vec<f64> {
+pub(crate) fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
     let mut corrected = vec![1.0; p_values.len()];
@@ -82,8 +81,7 @@ fn p_value(a: &Sample<'_>, b: &Sample<'_>) -> f64 {
     if let Some(ratio) = two_samples::ratio(a.launches, b.launches, [0.0; 2]) {
         return ratio.p_value;
     }
-    let apart = |a: [f64; 2], b: [f64; 2]| a[1] < b[0] || b[1] < a[0];
-    let is_apart = a.ci95.zip(b.ci95).is_some_and(|(a, b)| apart(a, b));
+    let is_apart = a.ci95.zip(b.ci95).is_some_and(|(a, b)| !super::agree(a, b));
     if is_apart { 0.0 } else { 1.0 }
 }
 

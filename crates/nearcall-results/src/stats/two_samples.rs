@@ -13,7 +13,7 @@
 //! where one launch is far off: that launch widens the spread. The correction for many cells is
 //! explained at [`benjamini_hochberg`].
 
-use super::{is_positive, mean, student, variance};
+use super::{half_width, is_positive, mean, student, variance};
 
 /// The ratio of two typical launches, with what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,17 +54,12 @@ pub fn ratio(before: &[f64], after: &[f64], resolution: [f64; 2]) -> Option<Rati
 
 /// Whether a sample is sure not to have the mean 0, by its t interval of 95 %. False with fewer
 /// than two values.
-#[must_use]
-pub fn excludes_zero(values: &[f64]) -> bool {
-    let Some(variance) = variance(values) else { return false };
-    let count = values.len() as f64;
-    let half = student::two_sided_quantile(SIGNIFICANCE, count - 1.0) * (variance / count).sqrt();
-    mean(values).abs() > half
+pub(crate) fn excludes_zero(values: &[f64]) -> bool {
+    half_width(values).is_some_and(|half| mean(values).abs() > half)
 }
 
 /// The typical launch. `None` if there is none or a value is not above zero.
-#[must_use]
-pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+pub(crate) fn geometric_mean(values: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     let is_fit = !values.is_empty() && values.iter().all(|&value| is_positive(value));
     is_fit.then(|| mean(&logs).exp())
@@ -73,8 +68,7 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
 /// How many launches each side needs so that a true ratio of `ratio` is told from 1 four times out
 /// of five, if launches vary by `launch_variance`. An order of magnitude: it knows the variance
 /// from a few launches itself, and nothing of a correction for many cells.
-#[must_use]
-pub fn launches_needed(launch_variance: f64, ratio: f64) -> f64 {
+pub(crate) fn launches_needed(launch_variance: f64, ratio: f64) -> f64 {
     let effect = ratio.ln().abs().max(f64::MIN_POSITIVE);
     let by_normal = 2.0 * launch_variance * ((NORMAL_975 + NORMAL_80) / effect).powi(2);
     (by_normal + FEW_MORE).ceil()
@@ -88,8 +82,7 @@ pub fn launches_needed(launch_variance: f64, ratio: f64) -> f64 {
 /// it would demand alone. If nothing at all has changed both give the same promise, 5 % for any
 /// false one, which is what a check in CI needs. Cells of a machine move together, which the
 /// procedure bears.
-#[must_use]
-pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
+pub(crate) fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let count = p_values.len();
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|&a, &b| p_values[b].total_cmp(&p_values[a]));

@@ -17,54 +17,24 @@ use nearcall_results::report::hosts::hosts;
 use nearcall_results::report::number::Unit;
 use nearcall_results::run::{Cell, GapFacts, Machine, Matrix, Placement, RttNs, Run};
 
+use crate::page_reader::tags;
 use crate::table::{check_golden, empty, latency, stored as stored_run};
 
 /// Panics unless `text` is a well-formed XML document or element, as far as charts use XML.
 #[track_caller]
 pub(crate) fn check_well_formed(text: &str) {
-    let mut open: Vec<&str> = Vec::new();
-    let mut rest = text;
     assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "a control character");
-    while let Some(at) = rest.find('<') {
-        check_text(&rest[..at]);
-        let end = at + rest[at..].find('>').expect("a tag ends");
-        let tag = &rest[at + 1..end];
-        rest = &rest[end + 1..];
-        if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name), "elements are nested");
-            continue;
-        }
-        let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
-        assert!(name.chars().all(|c| c.is_ascii_alphanumeric()), "a name: {name}");
-        check_attributes(attributes);
-        open.push(name);
-    }
-    check_text(rest);
-    assert!(open.is_empty(), "{open:?} not closed");
-}
-
-#[track_caller]
-fn check_text(text: &str) {
-    for after in text.split('&').skip(1) {
-        let entity = after.split_once(';').map(|(name, _)| name);
-        assert!(matches!(entity, Some("amp" | "lt" | "gt" | "quot")), "& in {text}");
-    }
-    assert!(!text.contains('>'), "> in {text}");
-}
-
-#[track_caller]
-fn check_attributes(attributes: &str) {
-    let mut seen = HashSet::new();
-    let mut rest = attributes.trim();
-    while !rest.is_empty() {
-        let (name, value) = rest.split_once("=\"").expect("an attribute has a value");
-        let (value, after) = value.split_once('"').expect("a value ends");
-        assert!(seen.insert(name), "{name} twice");
-        check_text(value);
-        if ["d", "x", "y", "width", "height", "viewBox"].contains(&name) {
+    let tags = tags(text);
+    let attributes: usize = tags.iter().map(|tag| tag.attributes.len()).sum();
+    assert_eq!(attributes, text.matches("=\"").count(), "an attribute has a value");
+    for tag in tags {
+        assert!(tag.name.chars().all(|c| c.is_ascii_alphanumeric()), "a name: {}", tag.name);
+        let names: HashSet<&str> = tag.attributes.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names.len(), tag.attributes.len(), "an attribute twice: {names:?}");
+        for name in ["d", "x", "y", "width", "height", "viewBox"] {
+            let value = tag.get(name).unwrap_or_default();
             assert!(!value.contains("NaN") && !value.contains("inf"), "{name}={value}");
         }
-        rest = after.trim_start();
     }
 }
 
@@ -100,12 +70,16 @@ fn check_figure(figure: &Figure) {
         "{}",
         figure.caption
     );
-    let table = &figure.table;
-    assert!(!table.rows.is_empty(), "{} has an empty table", figure.id);
-    assert!(table.heads.iter().any(|(head, _)| head.starts_with("grade")), "{:?}", table.heads);
-    for row in &table.rows {
-        assert_eq!(row.len(), table.heads.len(), "{}: {row:?}", figure.id);
+    let heads: Vec<String> = figure.table.heads().map(|(head, _)| head).collect();
+    assert!(!rows(figure).is_empty(), "{} has an empty table", figure.id);
+    assert!(heads.iter().any(|head| head.starts_with("grade")), "{heads:?}");
+    for row in rows(figure) {
+        assert_eq!(row.len(), heads.len(), "{}: {row:?}", figure.id);
     }
+}
+
+fn rows(figure: &Figure) -> Vec<Vec<&str>> {
+    figure.table.texts().collect()
 }
 
 /// Reading them takes longer than drawing them.
@@ -297,11 +271,12 @@ fn nearcall_stands_beside_other_libraries() {
     assert_eq!(ids, ["libraries", "libraries-large", "libraries-rate"]);
     let figure = drawn(&shown)[0];
     assert_eq!(figure.title, "An empty call, beside other libraries");
-    assert_eq!(figure.table.rows.len(), 18);
-    let of = |name: &str| figure.table.rows.iter().find(|row| row[0] == name).unwrap();
+    let rows = rows(figure);
+    assert_eq!(rows.len(), 18);
+    let of = |name: &str| rows.iter().find(|row| row[0] == name).unwrap();
     // Only rows of one wait are compared.
     assert_eq!(of("nearcall-spin")[7], "1.00×");
-    assert_eq!((&*of("tonic")[2], &*of("nearcall-block")[7]), ("block", "1.00×"));
+    assert_eq!((of("tonic")[2], of("nearcall-block")[7]), ("block", "1.00×"));
 }
 
 fn at(mut cell: Cell, client: u32, server: u32) -> Cell {
@@ -334,11 +309,11 @@ fn full() -> Run {
 #[test]
 fn load_and_gaps_are_drawn() {
     let shown = shown(&[full()]);
-    let load = figure(&shown, "load");
-    assert_eq!(load.table.rows.len(), 4);
-    assert!(load.table.rows.iter().all(|row| row[6] == "2.00×"), "{:?}", load.table);
-    let gap = figure(&shown, "gap");
-    assert_eq!((gap.table.rows.len(), gap.table.rows[1][2].as_str()), (12, "10.0 µs"));
+    let load = rows(figure(&shown, "load"));
+    assert_eq!(load.len(), 4);
+    assert!(load.iter().all(|row| row[6] == "2.00×"), "{load:?}");
+    let gap = rows(figure(&shown, "gap"));
+    assert_eq!((gap.len(), gap[1][2]), (12, "10.0 µs"));
 }
 
 #[test]
@@ -369,7 +344,7 @@ fn each_machine_has_figures_of_its_own() {
     other.machine = Machine { id: "ffff000011112222".to_owned(), ..Machine::default() };
     let shown = shown(&[small(), other]);
     for id in ["overview", "overview-machine-2"] {
-        assert_eq!(figure(&shown, id).table.rows.len(), 4, "{id}");
+        assert_eq!(rows(figure(&shown, id)).len(), 4, "{id}");
     }
 }
 
@@ -381,9 +356,9 @@ fn cpu_time_stands_beside_the_latency_that_it_buys() {
     run.floors = vec![ends];
     let shown = shown(&[run]);
     let cost = figure(&shown, "cpu-latency");
-    assert_eq!(cost.table.rows.len(), 6, "a cell without CPU time is left out: {:?}", cost.table);
-    let (heads, rows) = (&cost.table.heads, &cost.table.rows);
-    let both = heads.iter().position(|(head, _)| *head == "CPU time, both").unwrap();
+    let rows = rows(cost);
+    assert_eq!(rows.len(), 6, "a cell without CPU time is left out: {rows:?}");
+    let both = cost.table.heads().position(|(head, _)| head == "CPU time, both").unwrap();
     // A mean of both ends, which may be above the median of the round trip.
     assert!(rows.iter().all(|row| row[both].ends_with('s')), "{rows:?}");
     assert!(cost.svg.0.contains("CPU time of both ends: "));
@@ -395,8 +370,7 @@ fn a_floor_beside_load_bounds_no_idle_figure() {
     run.floors = vec![latency("floor-spin", 8, "spin", 141.0, None)];
     let bounds = |run: &Run| {
         let shown = shown(std::slice::from_ref(run));
-        let rows = &figure(&shown, "overview").table.rows;
-        rows.iter().filter(|row| row[0].starts_with("floor-")).count()
+        rows(figure(&shown, "overview")).iter().filter(|row| row[0].starts_with("floor-")).count()
     };
     assert_eq!(bounds(&run), 1);
     run.floors[0].load = "cpu".to_owned();

@@ -1,4 +1,5 @@
-//! Reads HTML that we made: tags, attributes and text, and whether they nest.
+//! Reads HTML and SVG that we made: tags, attributes and text, whether they nest, and whether all
+//! of the text is escaped.
 
 /// One start tag.
 pub(crate) struct Tag {
@@ -89,6 +90,11 @@ fn tag(inside: &str) -> Tag {
 }
 
 fn resolve(text: &str) -> String {
+    assert!(!text.contains('>'), "> in {text}");
+    for after in text.split('&').skip(1) {
+        let entity = after.split_once(';').map(|(name, _)| name);
+        assert!(matches!(entity, Some("amp" | "lt" | "gt" | "quot")), "& in {text}");
+    }
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
     text.replace("&amp;", "&")
 }

@@ -12,6 +12,10 @@ use nearcall_results::run::{Cell, RttNs, Run};
 use crate::page_reader::{Tag, tags};
 use crate::table::{empty, latency};
 
+fn page_tags(runs: &[Run]) -> Vec<Tag> {
+    tags(&page(&hosts(runs).unwrap(), &PageFacts::default()))
+}
+
 /// The answer to the first question in one line.
 fn first(cells: Vec<Cell>) -> String {
     let runs = [Run { cells, ..empty() }];
@@ -61,8 +65,7 @@ fn without_a_figure_there_is_no_advice() {
     let mut cell = latency("pipe", 8, "block", 900.0, None);
     cell.placement.class = "same_cpu".to_owned();
     let runs = [Run { cells: vec![cell], ..empty() }];
-    let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
-    let tags = tags(&page);
+    let tags = page_tags(&runs);
     let uses = tags.iter().filter(|tag| tag.has_class("use") && tag.text.contains("via="));
     assert_eq!(uses.count(), 1, "only for both ends on one CPU");
 }
@@ -166,8 +169,7 @@ fn an_interval_beyond_a_factor_of_two_is_a_range_and_no_figure() {
 #[test]
 fn questions_without_an_answer_have_no_card() {
     let runs = [Run { cells: vec![within("pipe", 1_000.0, [950.0, 1_050.0])], ..empty() }];
-    let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
-    let tags = tags(&page);
+    let tags = page_tags(&runs);
     let cards: Vec<&str> =
         tags.iter().filter(|tag| tag.has_class("question")).map(|tag| &*tag.text).collect();
     assert_eq!(
@@ -188,8 +190,7 @@ fn bare_exchanges_and_calls_have_labels_of_their_own_beside_each_other() {
     let mut other = run.clone();
     other.machine.id = "0badc0de0badc0de".to_owned();
     let runs = [run, other];
-    let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
-    let tags = tags(&page);
+    let tags = page_tags(&runs);
     let table = tags.iter().find(|tag| tag.get("id") == Some("side-by-side-rtt")).unwrap();
     let label = "pipe echo 8 B block, cores of one cache";
     assert_eq!(table.text.matches(label).count(), 2);
@@ -202,8 +203,7 @@ fn imported_means_are_shown_as_means() {
     cell.rtt_ns = Some(RttNs { mean: Some(1_234.0), ..RttNs::default() });
     cell.tags = vec!["imported".to_owned(), "mean".to_owned()];
     let runs = [Run { cells: vec![cell], ..empty() }];
-    let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
-    let tags = tags(&page);
+    let tags = page_tags(&runs);
     let table = tags.iter().find(|tag| tag.get("id") == Some("cells-rtt")).unwrap();
     assert!(table.text.contains("1.23 µs") && table.text.contains("mean"), "{}", table.text);
 }

@@ -168,23 +168,6 @@ fn every_call_of_a_run() {
     check(&details(&made_up("calls"), PAGE), "details_calls.txt");
 }
 
-#[test]
-fn runs_that_were_stored_before_are_still_read() {
-    let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
-    let mut found = 0;
-    for entry in std::fs::read_dir(stored).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "json") {
-            let run = Run::load(&path).unwrap();
-            assert!(table(&run, PAGE).lines().all(|line| line.chars().count() <= 100));
-            let is_empty = run.cells.is_empty() && run.study_cells.is_empty();
-            assert!(!is_empty, "{}", path.display());
-            found += 1;
-        }
-    }
-    assert!(found >= 2, "{found}");
-}
-
 /// Each kind of run.
 fn all() -> impl Iterator<Item = (&'static str, Run)> {
     let made_up = KINDS.iter().map(|&name| (name, made_up(name)));

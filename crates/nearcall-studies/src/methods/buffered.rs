@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use nearcall_bench::custom::{Carrier, Failure, Meeting, Opened, Role, open};
+use nearcall_bench::custom::{Carrier, Failure, Meeting, OpenedEnd, Role, open};
 use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_os::region::LockRegion;
 
@@ -40,7 +40,7 @@ pub(super) fn open_end<'a, B: Buffer + 'a>(
     meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+) -> OpenedEnd<'a> {
     open(Buffered::<B>::meet(meeting, role, cell.bytes())?, meeting, cell.message_bytes)
 }
 

@@ -16,7 +16,8 @@ use nearcall::{Bytes, Client, Context, Deadline, EventLoop, Server, Status};
 use nearcall_bench::calls::generated::{Argument, Bench, BenchCaller, BenchDispatcher};
 use nearcall_bench::calls::service::FakeService;
 use nearcall_bench::custom::{
-    End, EndReport, Failure, Job, LaunchRequest, MEET_TIMEOUT, Measured, Meeting, Opened, Role, ask,
+    End, EndReport, Failure, Job, LaunchRequest, MEET_TIMEOUT, Measured, Meeting, Opened,
+    OpenedEnd, Role, ask,
 };
 use nearcall_bench::payload::Payload;
 use nearcall_os::{clock, process};
@@ -26,11 +27,7 @@ use crate::methods::notice::Notice;
 use crate::methods::segment::Segment;
 
 /// Opens the end that calls, or the one that serves.
-pub(super) fn open_end<'a>(
-    meeting: &'a Meeting,
-    role: Role,
-    cell: &CellSpec,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+pub(super) fn open_end<'a>(meeting: &'a Meeting, role: Role, cell: &CellSpec) -> OpenedEnd<'a> {
     match role {
         Role::Client => Ok(Box::new(CallerEnd::open(meeting, cell.bytes())?)),
         Role::Server => Ok(Box::new(ServerEnd::open(meeting, cell.bytes())?)),
@@ -101,7 +98,7 @@ impl<'a> ServerEnd<'a> {
         server.listen(&address).map_err(Failure::other)?;
         meeting.say(&address)?;
         let segment = Segment::meet(meeting, Role::Server, bytes)?;
-        let (reader, argument) = (FakeService::new(), RefCell::new(vec![0; bytes]));
+        let (reader, argument) = (FakeService::default(), RefCell::new(vec![0; bytes]));
         let dispatcher = BenchDispatcher::new(Service { reader, segment, argument });
         let service = Arc::clone(dispatcher.service());
         server.register(dispatcher).map_err(Failure::other)?;

@@ -7,50 +7,19 @@
 //! Freeing lies within the time of the call, since the study does not say when it freed.
 //! Not here: the segment (`segment.rs`), the lines (`lines.rs`, `signals.rs`).
 
-use nearcall_bench::custom::{Bytes, Carrier, Cause, Failure, Meeting, Opened, Role, Unix, open};
+use nearcall_bench::custom::{Carrier, Cause, Failure, Meeting, OpenedEnd, Role, open};
 use nearcall_bench::payload::{Payload, Verifier};
 
-use crate::cell::CellSpec;
-use crate::methods::Method;
-use crate::methods::lines::{PolledUnix, QueueLine, StreamLine};
 use crate::methods::notice::{DONE, Line, Notice, TAKE};
 use crate::methods::segment::{Handle, Segment};
-use crate::methods::signals::{CallerLine, ServerLine};
 
-/// Opens an end of `method`, which is one of those of the study of calls.
-pub(super) fn open_end<'a>(
-    method: Method,
-    meeting: &'a Meeting,
-    role: Role,
-    cell: &CellSpec,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
-    let bytes = cell.bytes();
-    match method {
-        Method::AllocSignal if role == Role::Client => {
-            handing_over(CallerLine::meet(meeting)?, meeting, role, bytes)
-        }
-        Method::AllocSignal => handing_over(ServerLine::meet(meeting)?, meeting, role, bytes),
-        Method::AllocQueue => handing_over(QueueLine::meet(meeting, role)?, meeting, role, bytes),
-        Method::AllocSocket => {
-            handing_over(StreamLine(Unix::meet(meeting, role)?), meeting, role, bytes)
-        }
-        Method::AllocPoll => {
-            handing_over(StreamLine(PolledUnix::meet(meeting, role)?), meeting, role, bytes)
-        }
-        Method::SocketPoll => {
-            let polled = PolledUnix::meet(meeting, role)?;
-            open(Bytes::new(polled, bytes), meeting, BUFFER_BYTES)
-        }
-        _ => Err(Failure::other(format!("{method} hands nothing over in a segment"))),
-    }
-}
-
-fn handing_over<'a>(
+/// Opens an end that hands payload over in a segment, and where it lies over `line`.
+pub(super) fn handing_over<'a>(
     line: impl Line + 'a,
     meeting: &'a Meeting,
     role: Role,
     bytes: usize,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+) -> OpenedEnd<'a> {
     open(Handover::meet(meeting, role, bytes, line)?, meeting, BUFFER_BYTES)
 }
 
@@ -122,4 +91,4 @@ impl<L: Line> Carrier for Handover<L> {
 }
 
 /// At least what the two buffers of a socket hold.
-const BUFFER_BYTES: u64 = 512 << 10;
+pub(super) const BUFFER_BYTES: u64 = 512 << 10;

@@ -18,16 +18,15 @@ mod blocks;
 use std::fmt;
 use std::hint::black_box;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use nearcall_bench::custom::{Failure, Job, Measured, Meeting, Role, measure_alone};
 use nearcall_os::pshared::{Lock, Mutex};
-use nearcall_os::region::{Backing, LockRegion, SharedRegion, Trust};
+use nearcall_os::region::{Backing, LockRegion, SharedRegion};
 use nearcall_os::socket;
 
 use self::blocks::Blocks;
-use crate::methods::counter_process::trust_of;
+use crate::methods::counter_process::{share, trust_of};
 
 /// One end's view of the segment.
 pub(super) struct Segment {
@@ -48,8 +47,7 @@ pub(super) struct Handle {
 /// between two ends that take turns.
 pub(super) fn measure_allocation(job: &Job) -> Result<Measured, Failure> {
     let bytes = job.cell.bytes();
-    let (own, _other) = socket::unix_pair(socket::Kind::Stream)?;
-    let (segment, _fd) = Segment::create(bytes, trust_of(own)?)?;
+    let segment = Segment::alone(bytes)?;
     measure_alone(job, ALLOCATIONS_PER_SAMPLE, || {
         for _ in 0..ALLOCATIONS_PER_SAMPLE {
             segment.free(black_box(segment.allocate(black_box(bytes))?))?;
@@ -73,27 +71,23 @@ pub(super) enum SegmentError {
     Lock,
 }
 
+fn init(region: &Arc<LockRegion>) -> Result<(), Failure> {
+    Mutex::init(region, LOCK)?;
+    Blocks::new(region, BLOCKS).init();
+    Ok(())
+}
+
 impl Segment {
-    /// Makes a segment in which two messages of `message_bytes` have room.
-    pub(super) fn create(message_bytes: usize, trust: Trust) -> Result<(Self, OwnedFd), Failure> {
+    /// Makes a segment in which two messages of `message_bytes` have room, for this process alone.
+    fn alone(message_bytes: usize) -> Result<Self, Failure> {
+        let (own, _other) = socket::unix_pair(socket::Kind::Stream)?;
         let bytes = segment_bytes(message_bytes);
         let created = SharedRegion::create("nearcall-segment", bytes, Backing::Reserved);
-        let (region, fd) = created.map_err(Failure::other)?;
-        let region = Arc::new(region.for_locks(trust));
+        let (region, _fd) = created.map_err(Failure::other)?;
+        let region = Arc::new(region.for_locks(trust_of(own)?));
         region.prefault().map_err(io::Error::from)?;
-        let mutex = Mutex::init(&region, LOCK)?;
-        Blocks::new(&region, BLOCKS).init();
-        Ok((Self { region, mutex }, fd))
-    }
-
-    /// Maps the segment that the other end has made.
-    pub(super) fn open(fd: impl AsFd, message_bytes: usize, trust: Trust) -> Result<Self, Failure> {
-        let bytes = segment_bytes(message_bytes);
-        let region = SharedRegion::open(fd, bytes..=bytes).map_err(Failure::other)?;
-        let region = Arc::new(region.for_locks(trust));
-        region.prefault().map_err(io::Error::from)?;
-        let mutex = Mutex::attach(&region, LOCK);
-        Ok(Self { region, mutex })
+        init(&region)?;
+        Ok(Self::attach(region))
     }
 
     /// The server makes it, the client gets it.
@@ -102,17 +96,12 @@ impl Segment {
         role: Role,
         message_bytes: usize,
     ) -> Result<Self, Failure> {
-        match role {
-            Role::Server => {
-                let (segment, fd) = Self::create(message_bytes, trust_of(meeting)?)?;
-                meeting.say_with("segment", &[fd.as_fd()])?;
-                Ok(segment)
-            }
-            Role::Client => {
-                let (_, [fd]) = meeting.hear_with::<1>()?;
-                Self::open(fd, message_bytes, trust_of(meeting)?)
-            }
-        }
+        Ok(Self::attach(share(meeting, role, segment_bytes(message_bytes), init)?))
+    }
+
+    fn attach(region: Arc<LockRegion>) -> Self {
+        let mutex = Mutex::attach(&region, LOCK);
+        Self { region, mutex }
     }
 
     /// Takes `bytes` bytes out of the first free block that has them.

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use nearcall_bench::custom::{
-    Carrier, Failure, MEET_TIMEOUT, Meeting, Opened, Pipes, Role, Stream, Unix, open,
+    Carrier, Failure, MEET_TIMEOUT, Meeting, OpenedEnd, Pipes, Role, Stream, Unix, open,
 };
 use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_os::poll::{Interest, poll_one};
@@ -22,11 +22,7 @@ use crate::methods::counter_process;
 use crate::methods::stream::{PIPE_BYTES, UNIX_BYTES, named_pipe};
 
 /// Signals by named pipes.
-pub(super) fn by_fifo<'a>(
-    meeting: &'a Meeting,
-    role: Role,
-    cell: &CellSpec,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+pub(super) fn by_fifo<'a>(meeting: &'a Meeting, role: Role, cell: &CellSpec) -> OpenedEnd<'a> {
     let link = Link::open(meeting, role)?;
     let pipes = Pipes::meet_over(&link.line, role, named_pipe)?;
     let end = Signals { link, stream: pipes, payload_bytes: cell.bytes() };
@@ -34,11 +30,7 @@ pub(super) fn by_fifo<'a>(
 }
 
 /// Signals by a unix socket.
-pub(super) fn by_socket<'a>(
-    meeting: &'a Meeting,
-    role: Role,
-    cell: &CellSpec,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+pub(super) fn by_socket<'a>(meeting: &'a Meeting, role: Role, cell: &CellSpec) -> OpenedEnd<'a> {
     let link = Link::open(meeting, role)?;
     let socket = Unix::meet(&link.line, role)?;
     let end = Signals { link, stream: socket, payload_bytes: cell.bytes() };

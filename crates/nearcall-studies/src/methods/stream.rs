@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nearcall_bench::custom::{
-    Bytes, Cause, Failure, Meeting, Opened, Pipes, Role, Stream, Unix, open,
+    Bytes, Cause, Failure, Meeting, OpenedEnd, Pipes, Role, Stream, Unix, open,
 };
 use nearcall_os::pipe::{self, End, Pipe};
 use nearcall_os::socket;
@@ -23,7 +23,7 @@ pub(super) fn open_end<'a>(
     meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
+) -> OpenedEnd<'a> {
     let pipes = |make: fn() -> Result<Pipe, Failure>, buffer_bytes| {
         let pipes = Pipes::meet_over(meeting, role, make)?;
         open(whole(pipes, cell), meeting, buffer_bytes)

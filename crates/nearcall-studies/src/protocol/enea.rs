@@ -8,7 +8,7 @@
 //! Nagle's delay, as the tool's `tcp` has; the tool has another test without it.
 //! Payload is made and verified within the measured time, as with the tool's flags -w and -v.
 
-use super::{KB, Line, Series};
+use super::{KB, Line};
 use crate::Study;
 use crate::bench_plan::Shape;
 use crate::conditions::{Load, PinChoice};
@@ -40,7 +40,7 @@ fn latency(layout: &StudyPlacement, lines: &mut Vec<Line>) {
                 if client == server && method.needs_two_cpus() {
                     continue;
                 }
-                let series = Series::latency(STUDY, mechanism, method, Shape::Echo);
+                let series = Line::latency(STUDY, mechanism, method, Shape::Echo);
                 let series = series.at(PinChoice::Pair { client, server }).beside(load);
                 let exchanges = if client == server { PINGS_ON_ONE_CPU } else { PINGS };
                 lines.push(series.line(PING_BYTES, exchanges));
@@ -54,21 +54,21 @@ fn throughput(layout: &StudyPlacement, lines: &mut Vec<Line>) {
     let sizes: &[u64] = if layout.quick { &QUICK_SIZES } else { &SWEEP };
     for load in [Load::default(), Load::STRESS] {
         for (mechanism, method) in STREAMED {
-            let series = Series::throughput(STUDY, mechanism, method).beside(load);
+            let series = Line::throughput(STUDY, mechanism, method).beside(load);
             lines.extend(series.lines(sizes, MESSAGES));
         }
     }
     // The claims about drops of the pipe need finer steps, and a pipe that is not full at 64 KiB.
-    let pipe = Series::throughput(STUDY, "pipe", Method::Pipe);
+    let pipe = Line::throughput(STUDY, "pipe", Method::Pipe);
     lines.extend(pipe.lines(&FINE, MESSAGES));
-    let wide = Series::throughput(STUDY, "pipe:1M", Method::Pipe1M);
+    let wide = Line::throughput(STUDY, "pipe:1M", Method::Pipe1M);
     lines.extend(wide.lines(&AROUND_CAPACITY, MESSAGES));
 }
 
 /// Figure 11: both on one CPU.
 fn one_cpu(lines: &mut Vec<Line>) {
     for (mechanism, method) in STREAMED {
-        let series = Series::throughput(STUDY, mechanism, method).at(PinChoice::OneCpu);
+        let series = Line::throughput(STUDY, mechanism, method).at(PinChoice::OneCpu);
         lines.extend(series.lines(&NARROW, MESSAGES));
     }
 }
@@ -77,7 +77,7 @@ fn one_cpu(lines: &mut Vec<Line>) {
 fn siblings(layout: &StudyPlacement, lines: &mut Vec<Line>) {
     if let (Some(client), Some(server)) = (layout.first, layout.first_sibling) {
         for (mechanism, method) in STREAMED {
-            let series = Series::throughput(STUDY, mechanism, method);
+            let series = Line::throughput(STUDY, mechanism, method);
             lines.extend(series.at(PinChoice::Pair { client, server }).lines(&NARROW, MESSAGES));
         }
     }
@@ -90,7 +90,7 @@ fn signals(lines: &mut Vec<Line>) {
         ("lfs_socket_sig", Method::SignalSocket),
         ("fifo", Method::Fifo),
     ] {
-        lines.extend(Series::throughput(STUDY, mechanism, method).lines(&SIGNALLED, MESSAGES));
+        lines.extend(Line::throughput(STUDY, mechanism, method).lines(&SIGNALLED, MESSAGES));
     }
 }
 

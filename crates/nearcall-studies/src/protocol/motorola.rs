@@ -8,7 +8,7 @@
 use nearcall_channel::Mechanism;
 use nearcall_results::route::Route;
 
-use super::{KB, Line, Series};
+use super::{KB, Line};
 use crate::Study;
 use crate::bench_plan::Shape;
 use crate::conditions::PinChoice;
@@ -17,31 +17,32 @@ use crate::methods::Method;
 
 pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
+    let sizes: [u64; SIZES] = std::array::from_fn(|doublings| KB << doublings);
     for spot in [PinChoice::Unpinned, PinChoice::OneCpu] {
         for series in all() {
             let series = series.at(spot);
-            let (small, large) = SIZES.split_at(SMALL_SIZES);
+            let (small, large) = sizes.split_at(SMALL_SIZES);
             lines.extend(series.lines(small, if layout.quick { 200 } else { CALLS_SMALL }));
             lines.extend(series.lines(large, if layout.quick { 20 } else { CALLS_LARGE }));
         }
-        let socket = Series::latency(STUDY, "uds_poll_no_shm", Method::SocketPoll, Shape::Sink);
+        let socket = Line::latency(STUDY, "uds_poll_no_shm", Method::SocketPoll, Shape::Sink);
         lines.push(socket.at(spot).line(8 * KB, CALLS_SMALL));
     }
-    let direct = Series::call(STUDY, "function_call_by_reference", Route::Typed);
+    let direct = Line::call(STUDY, "function_call_by_reference", Route::Typed);
     // Nothing to move: the thesis passes a reference. For a time, since it is a few nanoseconds.
     lines.push(direct.at(PinChoice::Unpinned).line(0, 0));
     // What the thesis suspects behind its figures; nothing of it is printed there.
-    let allocation = Series::latency(STUDY, "shm_alloc", Method::AllocAlone, Shape::Sink);
+    let allocation = Line::latency(STUDY, "shm_alloc", Method::AllocAlone, Shape::Sink);
     lines.push(allocation.at(PinChoice::Unpinned).line(8 * KB, CALLS_SMALL));
     lines
 }
 
-fn all() -> [Series; 7] {
-    let method = |mechanism, method| Series::latency(STUDY, mechanism, method, Shape::Sink);
+fn all() -> [Line; 7] {
+    let method = |mechanism, method| Line::latency(STUDY, mechanism, method, Shape::Sink);
     let socket = Route::Blocking(Mechanism::UnixStream);
     [
-        Series::call(STUDY, "uds_eventloop_marshalled", socket),
-        Series::call(STUDY, "short_circuit_same_process", Route::Bytes),
+        Line::call(STUDY, "uds_eventloop_marshalled", socket),
+        Line::call(STUDY, "short_circuit_same_process", Route::Bytes),
         method("shm_boost+uds_eventloop", Method::AllocLoop),
         method("shm_boost+signals", Method::AllocSignal),
         method("shm_boost+boost_mq", Method::AllocQueue),
@@ -52,19 +53,8 @@ fn all() -> [Series; 7] {
 
 const STUDY: Study = Study::Motorola;
 
-const SIZES: [u64; 11] = [
-    KB,
-    2 * KB,
-    4 * KB,
-    8 * KB,
-    16 * KB,
-    32 * KB,
-    64 * KB,
-    128 * KB,
-    256 * KB,
-    512 * KB,
-    1024 * KB,
-];
+/// From 1 KB to 1 MB.
+const SIZES: usize = 11;
 
 /// How many of these have many calls.
 const SMALL_SIZES: usize = 7;

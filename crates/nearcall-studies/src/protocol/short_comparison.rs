@@ -4,7 +4,7 @@
 //! and 64 KB. Placement is not stated: not pinned. The 30 are spread over some periods of the load,
 //! since right after each other they would all be within one: beside nothing, or beside a busy CPU.
 
-use super::{KB, Line, Series};
+use super::{KB, Line};
 use crate::Study;
 use crate::bench_plan::Shape;
 use crate::conditions::{Load, PinChoice};
@@ -22,7 +22,7 @@ pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
         [("pipe", Method::Pipe), ("unix", Method::Unix), ("shm_semaphore", Method::Semaphore)];
     let mut lines = Vec::new();
     for (mechanism, method) in methods {
-        let series = Series::latency(Study::ShortComparison, mechanism, method, Shape::Sink);
+        let series = Line::latency(Study::ShortComparison, mechanism, method, Shape::Sink);
         let series = series.at(PinChoice::Unpinned).beside(Load::duty(LOAD_PERCENT));
         let series = series.with_pauses(PAUSE_US);
         lines.extend(series.lines(&sizes, REPETITIONS));

@@ -4,7 +4,7 @@
 //! round trips is 5,000 here, 1,000 from 64 KB on. Times are whole round trips, the paper's halves;
 //! TCP has Nagle's delay, as the study does not say that it switched it off.
 
-use super::{KB, Line, Series};
+use super::{KB, Line};
 use crate::Study;
 use crate::bench_plan::Shape;
 use crate::conditions::PinChoice;
@@ -15,14 +15,14 @@ pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
     let fewer = if layout.quick { 10 } else { 1 };
     for (mechanism, method) in METHODS {
-        let echo = Series::latency(STUDY, mechanism, method, Shape::Echo);
+        let echo = Line::latency(STUDY, mechanism, method, Shape::Echo);
         lines.extend(echo.lines(&SMALL, ROUND_TRIPS / fewer));
         lines.extend(echo.lines(&[64 * KB], ROUND_TRIPS_LARGE / fewer));
-        let acknowledged = Series::latency(STUDY, mechanism, method, Shape::Sink);
+        let acknowledged = Line::latency(STUDY, mechanism, method, Shape::Sink);
         lines.extend(acknowledged.lines(&ACKNOWLEDGED, ROUND_TRIPS_LARGE / fewer));
     }
     // Figure 4: pipes on one core beside pipes on two.
-    let pipe = Series::latency(STUDY, "pipe", Method::Pipe, Shape::Echo);
+    let pipe = Line::latency(STUDY, "pipe", Method::Pipe, Shape::Echo);
     lines.extend(pipe.lines(&LARGE, ROUND_TRIPS_LARGE / fewer));
     for sizes in [&BOTH[..], &LARGE[..]] {
         lines.extend(pipe.at(PinChoice::OneCpu).lines(sizes, ROUND_TRIPS_LARGE / fewer));

@@ -5,7 +5,7 @@
 //! measured. Beside the paper's buffer, which it filled byte by byte, stands one that is copied at
 //! once.
 
-use super::{KB, Line, Series};
+use super::{KB, Line};
 use crate::Study;
 use crate::bench_plan::Shape;
 use crate::conditions::PinChoice;
@@ -16,12 +16,12 @@ pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
     let sizes = if layout.quick { &SIZES[..7] } else { &SIZES[..] };
     for (mechanism, method) in METHODS {
-        let round_trips = Series::latency(STUDY, mechanism, method, Shape::Echo).by_two_clocks();
+        let round_trips = Line::latency(STUDY, mechanism, method, Shape::Echo).by_two_clocks();
         for spot in [PinChoice::Unpinned, PinChoice::OneCpu, PinChoice::OfRun] {
             lines.extend(round_trips.at(spot).lines(sizes, ROUND_TRIPS));
         }
         lines.extend(round_trips.at(PinChoice::Unpinned).lines(&MANY_SIZES, MANY));
-        let stream = Series::throughput(STUDY, mechanism, method).at(PinChoice::Unpinned);
+        let stream = Line::throughput(STUDY, mechanism, method).at(PinChoice::Unpinned);
         lines.extend(stream.lines(sizes, MESSAGES));
     }
     lines

@@ -70,14 +70,9 @@ fn children() -> Vec<i32> {
 }
 
 fn cell(method: Method, kind: Kind, shape: Shape, message_bytes: u64, exchanges: u32) -> CellSpec {
-    CellSpec {
-        kind,
-        subject: method.subject(),
-        shape,
-        message_bytes,
-        wait: method.wait(),
-        conditions: Conditions { exchanges, ..Conditions::default() },
-    }
+    let conditions = Conditions { exchanges, ..Conditions::default() };
+    let cell = CellSpec::latency(method.subject(), shape, message_bytes, method.wait());
+    CellSpec { kind, conditions, ..cell }
 }
 
 fn at(spot: PinChoice, cell: &CellSpec) -> CellSpec {

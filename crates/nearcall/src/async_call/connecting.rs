@@ -1,8 +1,8 @@
 //! How a task comes to a connection: it takes the one that is open, or waits for one to be opened,
 //! again and again if its policy says so.
 //!
-//! **Invariants:** it ends by its deadline, whatever the attempt does.
-//! **Not here:** the attempt (`clients/async_routes.rs`), when to try again (`clients/attempts.rs`).
+//! **Invariants:** it ends by its deadline, whatever the attempt does. **Not here:** the attempt
+//! (`clients/async_routes.rs`), when to try again (`clients/attempts.rs`).
 
 use std::future::poll_fn;
 use std::sync::Arc;

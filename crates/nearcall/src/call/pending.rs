@@ -25,7 +25,8 @@ use crate::thread_marker::BelongsToItsThread;
 /// A call under way. Wait for it, await it, or drop it, which cancels it.
 ///
 /// It keeps no copy of its request, so that it is not sent again when its connection ends, whatever
-/// its method and the [`ReconnectPolicy`](crate::client::ReconnectPolicy) are: look whether the error
+/// its method and the [`ReconnectPolicy`](crate::client::ReconnectPolicy) are: look whether the
+/// error
 /// [`has_not_begun`](Status::has_not_begun), and start another one.
 ///
 /// As a future it needs a client that was made in a loop which is turned, by its host for example.

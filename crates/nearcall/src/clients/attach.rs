@@ -41,6 +41,8 @@ use crate::waking;
 mod ending;
 
 /// Why a server is gone.
+///
+/// Stands in the [`Notice`] that an [`Attachment`] gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -71,6 +73,8 @@ pub enum Cause {
 }
 
 /// How the cause was learned.
+///
+/// Stands in the [`Notice`] that an [`Attachment`] gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoticeSource {
@@ -123,6 +127,8 @@ impl fmt::Display for Notice {
 }
 
 /// How a server is attached to.
+///
+/// See [`Client::attach_with`](crate::Client::attach_with).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AttachOptions {
     ping: Option<Duration>,

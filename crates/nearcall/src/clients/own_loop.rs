@@ -3,9 +3,9 @@
 //! serves.
 //!
 //! In a program that is the loop that serves. In a library it is one of the library's own, since
-//! the loop that serves is the host's, of another build: it waits inside that one.
-//! **Invariants:** a loop is used in its own thread only; in other threads such clients block.
-//! **Not here:** clients that were made in a loop (`clients.rs`), how a loop waits inside the host's
+//! the loop that serves is the host's, of another build: it waits inside that one. **Invariants:**
+//! a loop is used in its own thread only; in other threads such clients block. **Not here:**
+//! clients that were made in a loop (`clients.rs`), how a loop waits inside the host's
 //! (`reactor/hosting.rs`).
 
 use std::cell::{Cell, RefCell};

@@ -54,6 +54,8 @@ pub struct ConnectionInfo {
 }
 
 /// A thread that has connections.
+///
+/// Stands in a [`ConnectionInfo`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadInfo {

@@ -15,6 +15,8 @@ use crate::limits::{SWITCH_HISTORY_MAX, SWITCH_NOTE_BYTES_MAX};
 use crate::status::Status;
 
 /// What made a connection move to another mechanism.
+///
+/// Stands in a [`SwitchRecord`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SwitchCause {
@@ -82,6 +84,8 @@ impl AwaitedOutcomes {
 }
 
 /// A switch of a connection to another mechanism that has ended, well or not.
+///
+/// Stands in a [`ConnectionInfo`](crate::observe::ConnectionInfo).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SwitchRecord {

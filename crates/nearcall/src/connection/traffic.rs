@@ -11,6 +11,8 @@ use std::fmt;
 /// Every message counts with its header, when it is handed to the channel and when it was received
 /// whole: requests, replies, errors, items, and the protocol's own that the other end has sent.
 /// What is lent is not in the message that lends it, and does not count.
+///
+/// Stands in a [`ConnectionInfo`](crate::observe::ConnectionInfo).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
@@ -21,6 +23,8 @@ pub struct Traffic {
 }
 
 /// Messages of one direction.
+///
+/// See [`Traffic`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageCounts {

@@ -1,17 +1,17 @@
-//! A connection over `tcp://` that moves to shared memory by itself, where both ends share a kernel.
+//! A connection over `tcp://` that moves to shared memory by itself, where both ends share a
+//! kernel.
 //!
 //! The client makes a socket and asks the server for an invitation by a call of the built-in
 //! service, comes to the meeting when the reply has come, and begins a switch on the line that it
 //! passes there. The request goes out behind the first one of the program, and everything else
 //! happens while calls wait for their replies; over a connection that tasks share the driver does
-//! it all, at once. A switch that the program asks for meanwhile begins after it.
-//! **Invariants:** no call waits for it, and none fails by it: whatever fails leaves the connection
-//! where it is; the peer stays what it was, a [`Peer::Remote`](crate::observe::Peer::Remote) that is not
+//! it all, at once. A switch that the program asks for meanwhile begins after it. **Invariants:**
+//! no call waits for it, and none fails by it: whatever fails leaves the connection where it is;
+//! the peer stays what it was, a [`Peer::Remote`](crate::observe::Peer::Remote) that is not
 //! trusted, for the kernel's word is about the process that came to the meeting, and the connection
-//! need not have begun there.
-//! **Not here:** why no other process gets in between (`handshake/meeting.rs` of
-//! `nearcall-channel`), the switch (`switching.rs`), which connections do so
-//! (`clients/upgrading.rs`).
+//! need not have begun there. **Not here:** why no other process gets in between
+//! (`handshake/meeting.rs` of `nearcall-channel`), the switch (`switching.rs`), which connections
+//! do so (`clients/upgrading.rs`).
 
 use std::io;
 

@@ -17,8 +17,8 @@ use crate::clients::own_loop;
 use crate::deadline::Deadline;
 use crate::reactor::Reactor;
 
-/// The loop of a server with [`nest_calls`](crate::server::ServerBuilder::nest_calls) that this thread
-/// serves in.
+/// The loop of a server with [`nest_calls`](crate::server::ServerBuilder::nest_calls) that this
+/// thread serves in.
 pub struct ThreadLoop {
     reactor: Rc<Reactor>,
 }

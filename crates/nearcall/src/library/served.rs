@@ -2,7 +2,8 @@
 //!
 //! **Invariants:** a call sees here what it would see in a program: its caller by the kernel, its
 //! deadline, its metadata. Calls of a nonblocking service come in any thread, several at once.
-//! **Not here:** the C interface (`nearcall_os::library`), the answer (`services/library_reply.rs`).
+//! **Not here:** the C interface (`nearcall_os::library`), the answer
+//! (`services/library_reply.rs`).
 
 use std::fmt;
 use std::net::SocketAddr;

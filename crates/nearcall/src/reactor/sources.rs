@@ -16,6 +16,8 @@ use crate::reactor::acceptor::Acceptor;
 use crate::tasks::mailbox::Mailbox;
 
 /// A descriptor of the user in an event loop.
+///
+/// Returned by [`EventLoop::add_descriptor`](crate::EventLoop::add_descriptor).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DescriptorId(pub(crate) u64);
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 use crate::deadline::{self, Deadline};
 
 /// A timer of an event loop.
+///
+/// Returned by [`EventLoop::add_timer`](crate::EventLoop::add_timer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimerId(pub(crate) u64);
 

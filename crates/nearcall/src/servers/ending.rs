@@ -19,11 +19,12 @@ use crate::reactor::NOT_LISTENING;
 use crate::status::{Fate, Status};
 
 impl Server {
-    /// Serves until SIGTERM or SIGINT comes, until [`Stopper::stop`](crate::event_loop::Stopper::stop) is
-    /// called, or until a client stops the server ([`control`](crate::control)), and ends well:
-    /// clients that are connecting are refused with the reason, socket files are removed, and calls
-    /// and one-way messages under way go on for [`Limits::drain_timeout`](crate::Limits) at most.
-    /// Return from `main` then, so that the program exits with 0.
+    /// Serves until SIGTERM or SIGINT comes, until
+    /// [`Stopper::stop`](crate::event_loop::Stopper::stop) is called, or until a client stops the
+    /// server ([`control`](crate::control)), and ends well: clients that are connecting are refused
+    /// with the reason, socket files are removed, and calls and one-way messages under way go on
+    /// for [`Limits::drain_timeout`](crate::Limits) at most. Return from `main` then, so that the
+    /// program exits with 0.
     ///
     /// A second signal ends the process at once, by the signal. Both signals are caught by a
     /// handler as long as this runs, so it makes no difference which threads were started before,

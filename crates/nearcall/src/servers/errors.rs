@@ -11,7 +11,10 @@ use crate::address::{Address, BadAddress};
 use crate::limits::SERVER_THREADS_MAX;
 
 /// Why an object was not registered.
+///
+/// Returned by [`Server::register`](crate::Server::register).
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RegisterError {
     /// This server has an object of that name. Give one of them another instance.
     NameTaken(String),
@@ -51,6 +54,9 @@ impl fmt::Debug for RegisterError {
 impl std::error::Error for RegisterError {}
 
 /// Why a server does not listen at an address.
+///
+/// Returned by [`Server::listen`](crate::Server::listen).
+#[non_exhaustive]
 pub enum ListenError {
     /// The text is no address.
     BadAddress(BadAddress),
@@ -94,6 +100,9 @@ impl fmt::Debug for ListenError {
 impl std::error::Error for ListenError {}
 
 /// Why a server with event loops of its own did not start.
+///
+/// Returned by [`ServerBuilder::start`](crate::server::ServerBuilder::start).
+#[non_exhaustive]
 pub enum StartError {
     /// It cannot have this number of threads.
     Threads(usize),
@@ -135,7 +144,10 @@ impl fmt::Debug for StartError {
 impl std::error::Error for StartError {}
 
 /// Why a server with event loops of its own did not end well.
+///
+/// Returned by [`RunningServer::stop`](crate::server::RunningServer::stop).
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ServerError {
     /// One of its event loops failed or panicked, so that all of it was stopped: the name of the
     /// thread, and why.

@@ -226,7 +226,8 @@ impl RunningServer {
     ///
     /// A signal before this call has its default action: it ends the process, and leaves the socket
     /// files for the next server to take over. Make a [`TerminationSignals`] before
-    /// [`start`](crate::server::ServerBuilder::start) to have such a signal end the server well too.
+    /// [`start`](crate::server::ServerBuilder::start) to have such a signal end the server well
+    /// too.
     ///
     /// # Errors
     ///
@@ -248,7 +249,8 @@ impl RunningServer {
     /// Serves in an async program, until the server is stopped, by a client
     /// ([`control`](crate::control)) or because a loop fails; then ends it as
     /// [`run_until_signal`](Self::run_until_signal) does. Any executor can poll the future.
-    /// Dropping it stops the server.
+    /// Dropping it stops the server. It handles no signal; for that there is
+    /// [`serve_until`](Self::serve_until).
     ///
     /// # Errors
     ///
@@ -267,7 +269,9 @@ impl RunningServer {
         self.serve_until(std::future::pending()).await
     }
 
-    /// As [`serve`](Self::serve), and until `shutdown` ends, such as the future of a signal.
+    /// As [`serve`](Self::serve), and until `shutdown` ends, such as a future of the signals: with
+    /// tokio, `async { tokio::select! { _ = int.recv() => {}, _ = term.recv() => {} } }`, where
+    /// `int` and `term` are what `tokio::signal::unix::signal` returns.
     ///
     /// # Errors
     ///

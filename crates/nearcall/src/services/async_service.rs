@@ -24,6 +24,8 @@ use crate::tasks::service_task::{ServiceTask, TaskRunner};
 
 /// Brings the calls of one interface to an implementation `T` whose methods return futures.
 /// Generated code implements it.
+///
+/// See [`AsyncDispatcher`].
 pub trait AsyncSkeleton<T>: 'static {
     /// The interface.
     const INTERFACE: &'static Interface;
@@ -34,6 +36,9 @@ pub trait AsyncSkeleton<T>: 'static {
 
 /// Serves calls with an async service, and is registered with a server. Generated code has a name
 /// for that of an interface, such as `ThermostatAsyncDispatcher<T>`.
+///
+/// Registered by [`Server::register`](crate::Server::register); where its futures run, a
+/// [`TaskRunner`] says.
 pub struct AsyncDispatcher<S, T> {
     service: Arc<T>,
     runner: TaskRunner,
@@ -57,7 +62,8 @@ impl<S: AsyncSkeleton<T>, T: Send + Sync + 'static> AsyncDispatcher<S, T> {
     }
 
     /// Runs the methods where `spawn` puts them, such as the runtime of the program, and not in the
-    /// loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`.
+    /// loop of the server: `.spawn_on(move |task| { handle.spawn(task); })`. Methods that use the
+    /// timers or sockets of a runtime need this, since the loop is in none.
     #[must_use]
     pub fn spawn_on(self, spawn: impl Fn(ServiceTask) + Send + Sync + 'static) -> Self {
         Self { runner: TaskRunner::spawn_on(spawn), ..self }
@@ -88,6 +94,8 @@ impl<S, T> fmt::Debug for AsyncDispatcher<S, T> {
 }
 
 /// A call on its way into an async service, which its task shares. Generated code consumes it.
+///
+/// See [`AsyncSkeleton`].
 pub struct AsyncIncoming<'a, T> {
     incoming: Incoming<'a>,
     service: &'a Arc<T>,
@@ -96,6 +104,8 @@ pub struct AsyncIncoming<'a, T> {
 
 /// A method of a service `T`: a function of the service, the context and `A`, whose future borrows
 /// the service and ends with `R`.
+///
+/// See [`AsyncIncoming`].
 pub trait AsyncMethod<'a, T: 'a, A, R>: Send + 'static {
     /// The future.
     type Future: Future<Output = R> + Send;

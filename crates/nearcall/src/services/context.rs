@@ -191,7 +191,8 @@ impl<'a> Context<'a> {
     /// `-_.`, and printable ASCII. The caller reads it by
     /// [`PendingCall::wait_with_metadata`](crate::client::PendingCall::wait_with_metadata),
     /// [`ReplyStream::metadata`](crate::stream::ReplyStream::metadata),
-    /// [`RequestStream::finish_with_metadata`](crate::stream::RequestStream::finish_with_metadata) or
+    /// [`RequestStream::finish_with_metadata`](crate::stream::RequestStream::finish_with_metadata)
+    /// or
     /// [`Status::metadata`]. A one-way message has no reply, and drops it.
     ///
     /// # Errors

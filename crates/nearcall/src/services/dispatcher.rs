@@ -36,6 +36,8 @@ pub trait Dispatcher: 'static {
 }
 
 /// Brings the calls of one interface to an implementation `T`. Generated code implements it.
+///
+/// See [`SyncDispatcher`].
 pub trait SyncSkeleton<T: 'static>: 'static {
     /// The trait object by which generated callers of the same build call the service.
     type Object: ?Sized + 'static;
@@ -55,6 +57,8 @@ pub trait SyncSkeleton<T: 'static>: 'static {
 ///
 /// `P` is by what the service is shared: an `Arc`, or an `Rc` for one that stays in its thread. It
 /// is `Clone`, and `Send` and `Sync` if `P` is.
+///
+/// Registered by [`Server::register`](crate::Server::register).
 pub struct SyncDispatcher<S, T, P = Arc<T>> {
     service: P,
     skeleton: PhantomData<fn() -> (S, T)>,
@@ -163,6 +167,8 @@ impl<S, T, P> fmt::Debug for SyncDispatcher<S, T, P> {
 /// A service that a program shares with its dispatcher.
 ///
 /// The contents of both are laid out alike, so that the way to the service has no branch.
+///
+/// Returned by [`SyncDispatcher::service`].
 #[derive(Debug)]
 pub enum SharedService<T: ?Sized> {
     /// By threads, if the service can be.
@@ -225,6 +231,8 @@ impl Deref for Registered {
 }
 
 /// A call or one-way message on its way into a service. Generated code consumes it.
+///
+/// See [`Dispatcher::dispatch`].
 pub struct Incoming<'a> {
     pub(crate) method: u32,
     pub(crate) body: Body<'a>,

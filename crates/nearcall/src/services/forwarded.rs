@@ -69,6 +69,8 @@ impl Incoming<'_> {
 }
 
 /// Answers a call that was handed on as bytes. Dropped, it fails its call.
+///
+/// See [`Incoming::forward`](crate::service::Incoming::forward).
 pub struct ForwardedCall {
     /// None: it was answered.
     sink: Option<DetachedSink>,

@@ -78,6 +78,8 @@ impl Cancellation {
 
 /// Waits until a call has ended for its caller: cancelled, past its deadline, disconnected or
 /// answered.
+///
+/// Returned by [`CallContext::cancelled`](crate::CallContext::cancelled).
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Cancelled {

@@ -20,6 +20,9 @@ use crate::tasks::cancellation::Cancellation;
 ///
 /// Dropped unfinished, it drops the future of the method, and the call fails with `INTERNAL` if its
 /// caller still waits.
+///
+/// Given to the function of
+/// [`AsyncDispatcher::spawn_on`](crate::service::AsyncDispatcher::spawn_on).
 #[must_use = "a call whose task is not spawned fails"]
 pub struct ServiceTask {
     future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -84,6 +87,8 @@ impl fmt::Debug for ServiceTask {
 }
 
 /// Where the futures of an async service run: by default on the loop that serves it.
+///
+/// See [`AsyncDispatcher::spawn_on`](crate::service::AsyncDispatcher::spawn_on).
 #[derive(Clone, Default)]
 pub struct TaskRunner {
     /// None: the loop.

@@ -17,7 +17,7 @@ use nearcall::service::{
     Responder, TaskRunner, WhenFull,
 };
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
-use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
+use nearcall_channel::{Address, Endpoint, Mechanism, Options, ReceiveError, connect};
 use nearcall_wire::{CallId, Frame, HEADER_BYTES, Kind as FrameKind, Payload, Shape};
 
 use crate::raw_frames::call;

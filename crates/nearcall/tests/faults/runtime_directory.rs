@@ -207,7 +207,7 @@ fn r24_policies_that_let_no_client_in_are_refused_where_the_server_listens() {
         (&path, new().socket_mode(0o666), "lets all users in"),
         (&path, new().message_bytes_max(0), "is 0"),
         (&path, new().deadline_max(Duration::ZERO), "is 0"),
-        (&path, new().mechanisms(nearcall::server::MechanismSet::NONE), "names none"),
+        (&path, new().mechanisms(nearcall::mechanism::MechanismSet::NONE), "names none"),
         (&format!("{path}?allow=cma"), new().mechanisms(Mechanism::Shm), "contradicts"),
         ("name", new().users([own + 7]), "cannot reach `name`"),
         ("name", new().socket_mode(0o660), "cannot reach `name`"),

@@ -10,7 +10,6 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 
 use nearcall::client::{PendingCall, WaitPolicy};
 use nearcall::event_loop::Event;
-use nearcall::event_loop::EventLoop;
 use nearcall::service::Responder;
 use nearcall_channel::{Address, Endpoint, Options, SendError, connect};
 use nearcall_testkit::tasks;

@@ -1,6 +1,7 @@
 //! The same calls over every mechanism and wait policy.
 
-use nearcall::server::{ListenOptions, MechanismSet};
+use nearcall::mechanism::MechanismSet;
+use nearcall::server::ListenOptions;
 
 use crate::stage::prelude::*;
 use crate::support::LoopThread;

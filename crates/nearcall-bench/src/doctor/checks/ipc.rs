@@ -3,122 +3,109 @@
 use nearcall_results::machine::limits::{process_limit, shm_bytes, sysctl_path};
 use nearcall_results::machine::{kernel, surroundings};
 
-use super::{Check, Concern, Facts, Judged, limit_number, note, ok, problem, unknown, warning};
+use super::{Check, Facts, Judged, limit_number, note, ok, problem, unknown, warning};
 use crate::report::number::size;
 
-pub(super) const MECHANISMS: Check = Check {
-    name: "mechanisms",
-    concerns: Concern::Ipc,
-    why: "a mechanism that does not work here can be neither used nor measured",
-    judge: |facts| match &facts.unsupported[..] {
-        [] => ok("all mechanisms work here"),
-        missing => {
-            let reasons: Vec<String> =
-                missing.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
-            problem(reasons.join("; "), "see `nearcall mechanisms`; the others work")
-        }
+/// In the order in which findings of equal severity are shown.
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        name: "mechanisms",
+        why: "a mechanism that does not work here can be neither used nor measured",
+        judge: |facts| match &facts.unsupported[..] {
+            [] => ok("all mechanisms work here"),
+            missing => {
+                let reasons: Vec<String> =
+                    missing.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+                problem(reasons.join("; "), "see `nearcall mechanisms`; the others work")
+            }
+        },
     },
-};
-
-pub(super) const RUNTIME_DIR: Check = Check {
-    name: "runtime_directory",
-    concerns: Concern::Ipc,
-    why: "servers put their sockets there, so no other user may be able to",
-    judge: |facts| match &facts.runtime_dir {
-        (path, Ok(())) => ok(path.as_str()),
-        (path, Err(why)) => problem(
-            format!("{path} {why}"),
-            "set NEARCALL_RUNTIME_DIR to a directory of yours with mode 0700",
-        ),
+    Check {
+        name: "runtime_directory",
+        why: "servers put their sockets there, so no other user may be able to",
+        judge: |facts| match &facts.runtime_dir {
+            (path, Ok(())) => ok(path.as_str()),
+            (path, Err(why)) => problem(
+                format!("{path} {why}"),
+                "set NEARCALL_RUNTIME_DIR to a directory of yours with mode 0700",
+            ),
+        },
     },
-};
-
-pub(super) const DEV_SHM: Check = Check {
-    name: "dev_shm",
-    concerns: Concern::Ipc,
-    why: "programs that use named shared memory fail there when it is full",
-    judge: |facts| match shm_bytes(&facts.files) {
-        None => warning("nothing is mounted on /dev/shm", "mount a tmpfs on /dev/shm"),
-        Some(bytes) if bytes <= SHM_BYTES_SMALL => warning(
-            format!("/dev/shm has {}", size(bytes)),
-            "in a container: start it with --shm-size=1g; else: mount -o remount,size=1g /dev/shm",
-        ),
-        Some(bytes) => ok(format!("/dev/shm has {}", size(bytes))),
+    Check {
+        name: "dev_shm",
+        why: "programs that use named shared memory fail there when it is full",
+        judge: |facts| match shm_bytes(&facts.files) {
+            None => warning("nothing is mounted on /dev/shm", "mount a tmpfs on /dev/shm"),
+            Some(bytes) if bytes <= SHM_BYTES_SMALL => warning(
+                format!("/dev/shm has {}", size(bytes)),
+                "in a container: start it with --shm-size=1g; else: mount -o remount,size=1g \
+                 /dev/shm",
+            ),
+            Some(bytes) => ok(format!("/dev/shm has {}", size(bytes))),
+        },
     },
-};
-
-pub(super) const IO_URING: Check = Check {
-    name: "io_uring",
-    concerns: Concern::Ipc,
-    why: "the mechanism uring needs it",
-    judge: |facts| match facts.files.number(&sysctl_path("kernel.io_uring_disabled")) {
-        None => unknown("the kernel has no setting for it"),
-        Some(0) => ok("allowed"),
-        Some(1) => note(
-            "only for members of kernel.io_uring_group",
-            "sysctl kernel.io_uring_disabled=0, or join that group",
-        ),
-        Some(_) => warning("switched off for everybody", "sysctl kernel.io_uring_disabled=0"),
+    Check {
+        name: "io_uring",
+        why: "the mechanism uring needs it",
+        judge: |facts| match facts.files.number(&sysctl_path("kernel.io_uring_disabled")) {
+            None => unknown("the kernel has no setting for it"),
+            Some(0) => ok("allowed"),
+            Some(1) => note(
+                "only for members of kernel.io_uring_group",
+                "sysctl kernel.io_uring_disabled=0, or join that group",
+            ),
+            Some(_) => warning("switched off for everybody", "sysctl kernel.io_uring_disabled=0"),
+        },
     },
-};
-
-pub(super) const PTRACE_SCOPE: Check = Check {
-    name: "ptrace_scope",
-    concerns: Concern::Ipc,
-    why: "the mechanism cma reads the other process's memory, which Yama restricts",
-    judge: |facts| match facts.files.number(&sysctl_path("kernel.yama.ptrace_scope")) {
-        None => ok("no restriction by Yama"),
-        Some(0) => ok("processes of one user may read each other"),
-        Some(1) => note(
-            "only descendants, and who was allowed by prctl",
-            "nothing, if both ends allow each other; else sysctl kernel.yama.ptrace_scope=0",
-        ),
-        Some(_) => warning(
-            "only with CAP_SYS_PTRACE, or never",
-            "sysctl kernel.yama.ptrace_scope=1 (3 lasts until the next boot)",
-        ),
+    Check {
+        name: "ptrace_scope",
+        why: "the mechanism cma reads the other process's memory, which Yama restricts",
+        judge: |facts| match facts.files.number(&sysctl_path("kernel.yama.ptrace_scope")) {
+            None => ok("no restriction by Yama"),
+            Some(0) => ok("processes of one user may read each other"),
+            Some(1) => note(
+                "only descendants, and who was allowed by prctl",
+                "nothing, if both ends allow each other; else sysctl kernel.yama.ptrace_scope=0",
+            ),
+            Some(_) => warning(
+                "only with CAP_SYS_PTRACE, or never",
+                "sysctl kernel.yama.ptrace_scope=1 (3 lasts until the next boot)",
+            ),
+        },
     },
-};
-
-pub(super) const DESCRIPTORS: Check = Check {
-    name: "rlimit_nofile",
-    concerns: Concern::Ipc,
-    why: "each connection takes several descriptors",
-    judge: |facts| at_least(facts, "Max open files", DESCRIPTORS_FEW, "ulimit -n 4096"),
-};
-
-pub(super) const LOCKED_MEMORY: Check = Check {
-    name: "rlimit_memlock",
-    concerns: Concern::Ipc,
-    why: "rings that cannot be locked may be swapped out; old kernels count io_uring here too",
-    judge: |facts| at_least(facts, "Max locked memory", LOCKED_BYTES, "ulimit -l 8192"),
-};
-
-pub(super) const MEMORY: Check = Check {
-    name: "memory",
-    concerns: Concern::Ipc,
-    why: "shared memory is memory; without room the kernel ends processes",
-    judge: |facts| match kernel::meminfo_bytes(&facts.files, "MemAvailable") {
-        None => unknown("/proc/meminfo cannot be read"),
-        Some(bytes) if bytes < MEMORY_BYTES_FEW => {
-            warning(format!("{} available", mib(bytes)), "end other programs, or add memory")
-        }
-        Some(bytes) => ok(format!("{} available", mib(bytes))),
+    Check {
+        name: "rlimit_nofile",
+        why: "each connection takes several descriptors",
+        judge: |facts| at_least(facts, "Max open files", DESCRIPTORS_FEW, "ulimit -n 4096"),
     },
-};
-
-pub(super) const CONTAINER: Check = Check {
-    name: "container",
-    concerns: Concern::Ipc,
-    why: "containers have their own names, small /dev/shm, and often forbid io_uring and cma",
-    judge: |facts| match surroundings::container(&facts.files).as_deref() {
-        None => unknown("whether this is a container cannot be read"),
-        Some("none") => ok("none"),
-        Some(name) => {
-            note(name, "if a mechanism is refused, look at the container's seccomp rules")
-        }
+    Check {
+        name: "rlimit_memlock",
+        why: "rings that cannot be locked may be swapped out; old kernels count io_uring here too",
+        judge: |facts| at_least(facts, "Max locked memory", LOCKED_BYTES, "ulimit -l 8192"),
     },
-};
+    Check {
+        name: "memory",
+        why: "shared memory is memory; without room the kernel ends processes",
+        judge: |facts| match kernel::meminfo_bytes(&facts.files, "MemAvailable") {
+            None => unknown("/proc/meminfo cannot be read"),
+            Some(bytes) if bytes < MEMORY_BYTES_FEW => {
+                warning(format!("{} available", mib(bytes)), "end other programs, or add memory")
+            }
+            Some(bytes) => ok(format!("{} available", mib(bytes))),
+        },
+    },
+    Check {
+        name: "container",
+        why: "containers have their own names, small /dev/shm, and often forbid io_uring and cma",
+        judge: |facts| match surroundings::container(&facts.files).as_deref() {
+            None => unknown("whether this is a container cannot be read"),
+            Some("none") => ok("none"),
+            Some(name) => {
+                note(name, "if a mechanism is refused, look at the container's seccomp rules")
+            }
+        },
+    },
+];
 
 /// Judges a limit of this process.
 fn at_least(facts: &Facts, label: &str, least: u64, advice: &'static str) -> Judged {

@@ -247,14 +247,7 @@ fn at_rest() -> Vec<Row> {
 /// An empty call of a client without a loop.
 fn empty(way: Way, conditions: Conditions) -> CellSpec {
     let (mechanism, wait) = way.ours();
-    CellSpec {
-        kind: Kind::Latency,
-        subject: Subject::Call(Route::Blocking(mechanism)),
-        shape: Shape::Call,
-        message_bytes: 0,
-        wait,
-        conditions,
-    }
+    CellSpec { conditions, ..CellSpec::empty_call(Route::Blocking(mechanism), wait) }
 }
 
 /// As many clients as a server of a machine may have that mostly say nothing.

@@ -2,7 +2,7 @@
 //!
 //! A function of its arguments, as all of `assemble.rs`.
 
-use super::CellLaunch;
+use super::{CellLaunch, mean_rate, messages_per_s, read};
 use crate::cell::CellSpec;
 use crate::conditions::Traffic;
 use crate::exchange::gapped;
@@ -62,21 +62,17 @@ pub(super) fn add(cell: &mut Cell, spec: &CellSpec, launches: &[CellLaunch]) -> 
 
 fn clients_facts(mut facts: ClientsFacts, launches: &[CellLaunch]) -> ClientsFacts {
     for launch in launches {
-        let measured = &launch.measured;
-        if measured.elapsed_ns > 0 {
-            let rate = measured.messages as f64 * 1e9 / measured.elapsed_ns as f64;
-            facts.launch_calls_per_s.push(rate);
-        }
-        if let Some(OfTraffic::Clients { slowest_share, descriptors_max }) = &measured.traffic {
+        facts.launch_calls_per_s.extend(messages_per_s(launch));
+        if let Some(OfTraffic::Clients { slowest_share, descriptors_max }) =
+            &launch.measured.traffic
+        {
             facts.launch_slowest_shares.push(*slowest_share);
             facts.descriptors_max = *descriptors_max;
         }
     }
-    facts.calls_per_s = stats::harmonic_mean(&facts.launch_calls_per_s);
-    let estimate = stats::estimate(&facts.launch_calls_per_s, &[], 0.0);
-    let ci95 = estimate.and_then(|estimate| estimate.ci95).zip(facts.calls_per_s);
-    // Its middle is the geometric mean, and the harmonic one may lie outside.
-    facts.calls_per_s_ci95 = ci95.map(|([low, high], rate)| [low.min(rate), high.max(rate)]);
+    let (rate, estimate) = mean_rate(&facts.launch_calls_per_s);
+    facts.calls_per_s = rate;
+    facts.calls_per_s_ci95 = estimate.and_then(|estimate| estimate.ci95);
     facts.slowest_share = stats::median(&facts.launch_slowest_shares);
     let served = launches.iter().filter_map(|launch| launch.measured.server.as_ref());
     facts.served = Some(served.map(|server| server.received).sum());
@@ -96,7 +92,7 @@ fn add_starts(cell: &mut Cell, launches: &[CellLaunch]) -> Result<(), String> {
         words.extend(starts.word_ns);
         let stored = [&starts.firsts, &starts.closes, &starts.tear_downs];
         for (times, stored) in times.iter_mut().zip(stored) {
-            times.push(stored.to_histogram().map_err(|error| error.to_string())?);
+            times.push(read(stored)?);
         }
     }
     let [firsts, closes, tear_downs] = times.map(|launches| merged(&launches));
@@ -118,7 +114,7 @@ fn add_switches(cell: &mut Cell, to: &str, launches: &[CellLaunch]) -> Result<()
         facts.switches += found.switches;
         let stored = [&found.pauses, &found.during, &found.undisturbed];
         for (times, stored) in times.iter_mut().zip(stored) {
-            times.push(stored.to_histogram().map_err(|error| error.to_string())?);
+            times.push(read(stored)?);
         }
     }
     let times = times.map(|launches| merged(&launches));

@@ -34,9 +34,9 @@ pub trait Checkout: 'static {
 /// The service `shop.v1.cart.Checkout`.
 ///
 /// The methods of [`Checkout`] for a service that is shared by threads. Write the methods as
-/// `async fn`: their futures run on the executor of the server's loop, or where
-/// `CheckoutAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
-/// deadline has passed or whose caller is gone is dropped.
+/// `async fn`, with a `CallContext` and the request by value: their futures run on the executor
+/// of the server's loop, or where `CheckoutAsyncDispatcher::spawn_on` puts them. The future of
+/// a call that is cancelled, whose deadline has passed or whose caller is gone is dropped.
 ///
 /// The caller gets the status that a method returns.
 pub trait CheckoutAsync: ::core::marker::Send + ::core::marker::Sync + 'static {

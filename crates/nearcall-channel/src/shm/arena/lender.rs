@@ -290,6 +290,8 @@ impl Lender {
 }
 
 /// Memory to be written, then frozen and sent by reference. Dropped, it is given back.
+///
+/// It is a `&mut [u8]` by [`DerefMut`](std::ops::DerefMut).
 #[derive(Debug)]
 pub struct Loan {
     memory: Memory,

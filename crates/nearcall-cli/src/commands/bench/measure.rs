@@ -24,7 +24,10 @@ pub(super) fn experiment(
 }
 
 /// Repeats studies, in the same way.
-pub(super) fn studies(plan: &StudiesPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
+pub(in crate::commands) fn studies(
+    plan: &StudiesPlan,
+    interrupt: Interrupt,
+) -> anyhow::Result<Run> {
     with_hooks(interrupt, |context| reproduce(plan, context))
 }
 
@@ -56,7 +59,7 @@ pub(in crate::commands) fn program() -> Program {
 
 /// Runs the second process. The runner writes requests to its standard input and reads results
 /// from its standard output.
-pub(super) fn peer() -> ExitCode {
+pub(in crate::commands) fn peer() -> ExitCode {
     match peer::run_with(&nearcall_studies::methods::Methods) {
         Ok(()) => ExitCode::SUCCESS,
         // The runner gets the reason too; a user who typed the verb sees it only here.

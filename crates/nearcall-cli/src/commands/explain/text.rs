@@ -4,7 +4,8 @@
 //! **Not here:** how it comes about (`explain.rs`).
 
 use nearcall_results::advise::Weights;
-use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::document;
+use nearcall_results::report::lines::{Ink, Style};
 use nearcall_results::report::number::{self, MISSING};
 use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
@@ -14,7 +15,7 @@ use super::{Document, Flow, Row, Switch, Traffic};
 use crate::commands::list::uptime;
 
 pub(super) fn text(document: &Document, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = document::Document::default();
     for (at, row) in document.connections.iter().enumerate() {
         if at > 0 {
             out.blank();
@@ -25,28 +26,28 @@ pub(super) fn text(document: &Document, style: Style) -> String {
         out.blank();
     }
     for file in &document.runs {
-        out.note(&format!("judged by {}", printable(file)));
+        out.note(format!("judged by {}", printable(file)));
     }
     let count = document.connections.len();
     let plural = if count == 1 { "" } else { "s" };
     let pid = document.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
-    out.answer(&format!("{}{pid} has {count} connection{plural}.", printable(&document.server)));
-    out.finish()
+    out.answer(format!("{}{pid} has {count} connection{plural}.", printable(&document.server)));
+    out.text(style)
 }
 
-fn connection(out: &mut Writer, row: &Row, watched_s: f64) {
+fn connection(out: &mut document::Document, row: &Row, watched_s: f64) {
     let user = row.uid.map_or_else(String::new, |uid| format!(", user {uid}"));
-    out.title(&format!("Connection {}: {}{user}", row.connection, printable(&row.client)));
+    out.title(format!("Connection {}: {}{user}", row.connection, printable(&row.client)));
     let trust = if row.trusted { ", trusted" } else { "" };
     let uses = format!("{}, the server waits by {}{trust}", row.mechanism, row.wait);
-    out.wrap("  uses     ", &printable(&uses));
+    out.wrap("  uses     ", printable(&uses));
     match &row.switches[..] {
         [] => out.wrap("  why      ", "the client has opened it so; no switch since"),
         switches => {
             for (at, switch) in switches.iter().rev().enumerate() {
                 let label = if at == 0 { "  why      " } else { "           " };
                 let ink = if switch.failure.is_some() { Ink::Bad } else { Ink::Plain };
-                out.wrap_in(ink, label, &printable(&describe(switch)));
+                out.wrap_in(ink, label, printable(&describe(switch)));
             }
         }
     }
@@ -62,15 +63,15 @@ fn connection(out: &mut Writer, row: &Row, watched_s: f64) {
                 None => "right after each other".to_owned(),
             };
             let Weights { latency, cpu, .. } = WEIGHTS;
-            out.note(&format!(
+            out.note(format!(
                 "measured {when}; cost: {latency} of the median and {cpu} of the CPU time of both \
                  ends"
             ));
         }
         Alternatives::Unknown { why, command } => {
-            out.wrap("  instead  ", &format!("not known: {}", printable(why)));
+            out.wrap("  instead  ", format!("not known: {}", printable(why)));
             if let Some(command) = command {
-                out.wrap("           ", &format!("to measure it: {command}"));
+                out.wrap("           ", format!("to measure it: {command}"));
             }
         }
     }
@@ -95,13 +96,13 @@ fn describe(switch: &Switch) -> String {
     }
 }
 
-fn carried(out: &mut Writer, traffic: &Traffic, watched_s: f64) {
+fn carried(out: &mut document::Document, traffic: &Traffic, watched_s: f64) {
     let when = match traffic.is_current {
         true => format!("in the last {}", number::time(watched_s * 1e9)),
         false => "nothing now; before".to_owned(),
     };
-    out.wrap("  carries  ", &format!("{when}: from the client {}", flow(&traffic.from_client)));
-    out.wrap("           ", &format!("to the client {}", flow(&traffic.to_client)));
+    out.wrap("  carries  ", format!("{when}: from the client {}", flow(&traffic.from_client)));
+    out.wrap("           ", format!("to the client {}", flow(&traffic.to_client)));
 }
 
 fn flow(flow: &Flow) -> String {
@@ -120,7 +121,7 @@ fn flow(flow: &Flow) -> String {
 }
 
 /// The best, and what is used now.
-fn table(out: &mut Writer, ranking: &[Alternative]) {
+fn table(out: &mut document::Document, ranking: &[Alternative]) {
     let mut grid = Grid::new(&HEAD).compact();
     let best = ranking.iter().take(ROWS_MAX);
     let used = ranking.iter().skip(ROWS_MAX).find(|one| one.is_used);
@@ -140,7 +141,7 @@ fn table(out: &mut Writer, ranking: &[Alternative]) {
             grid.paint(USED, Ink::Good);
         }
     }
-    grid.print(out);
+    out.grid(grid);
 }
 
 /// Rows of a table beside that of what is used.

@@ -64,16 +64,14 @@ impl Axis {
     }
 
     /// Shares up to `share_max`, as tails of distributions are drawn.
-    #[must_use]
-    pub fn nines(title: &str, share_max: f64) -> Self {
+    pub(crate) fn nines(title: &str, share_max: f64) -> Self {
         let share = if share_max.is_finite() { share_max.clamp(0.5, 0.999_999) } else { 0.5 };
         let scale = Scale::Nines(share);
         Self { scale, unit: Unit::Ratio, title: title.to_owned(), ticks: Vec::new(), zero: false }
     }
 
     /// Ticks exactly where something was measured, if these are few enough to be read.
-    #[must_use]
-    pub fn with_ticks(mut self, values: &[f64]) -> Self {
+    pub(crate) fn with_ticks(mut self, values: &[f64]) -> Self {
         let mut values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
@@ -84,8 +82,7 @@ impl Axis {
     }
 
     /// The same axis with room for 0 in front of it.
-    #[must_use]
-    pub fn with_zero(mut self) -> Self {
+    pub(crate) fn with_zero(mut self) -> Self {
         self.zero = matches!(self.scale, Scale::Log(_));
         self
     }
@@ -146,15 +143,13 @@ impl Axis {
 }
 
 /// Whether a logarithmic axis has a place for it.
-#[must_use]
-pub fn drawable(value: f64) -> bool {
+pub(crate) fn drawable(value: f64) -> bool {
     value.is_finite() && (LOW..=HIGH).contains(&value)
 }
 
 /// Both ends of `interval`, as far as an axis of `values` should show them: one wild interval must
 /// not press all values together.
-#[must_use]
-pub fn tame(interval: [f64; 2], values: &[f64]) -> [f64; 2] {
+pub(crate) fn tame(interval: [f64; 2], values: &[f64]) -> [f64; 2] {
     let good = values.iter().copied().filter(|value| drawable(*value));
     let (low, high) = good.fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
     interval.map(|end| if low <= high { end.clamp(low / BEYOND, high * BEYOND) } else { end })

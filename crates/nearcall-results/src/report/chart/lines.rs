@@ -13,6 +13,7 @@ use super::axis::Axis;
 use super::mark::{Look, mark};
 use super::plane::Plane;
 use super::{Frame, WIDTH, num, path, remark, svg, text};
+use crate::stats::agree;
 
 /// The whole chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +99,7 @@ impl Lines {
             a.points.iter().any(|one| {
                 let other = b.points.iter().find(|other| other.x == one.x);
                 let ends = other.and_then(|other| one.interval.zip(other.interval));
-                ends.is_some_and(|([a, b], [c, d])| a <= d && c <= b)
+                ends.is_some_and(|(a, b)| agree(a, b))
             })
         };
         (0..banded.len()).any(|at| banded[..at].iter().any(|before| meet(before, banded[at])))

@@ -30,8 +30,7 @@ impl Look {
     }
 
     /// Whether it has a colour of its own.
-    #[must_use]
-    pub const fn is_singled_out(self) -> bool {
+    pub(crate) const fn is_singled_out(self) -> bool {
         matches!(self, Self::Series(_))
     }
 
@@ -61,8 +60,11 @@ pub fn mark(at: [f64; 2], look: Look, hollow: bool, label: &str) -> Markup {
 }
 
 /// A key to looks: mark and name, from left to right, as many lines as needed. Gives its height.
-#[must_use]
-pub fn legend(entries: &[(Look, bool, String)], from: [f64; 2], width: f64) -> (Markup, f64) {
+pub(crate) fn legend(
+    entries: &[(Look, bool, String)],
+    from: [f64; 2],
+    width: f64,
+) -> (Markup, f64) {
     let [left, top] = from;
     let (mut x, mut y) = (left, top + 12.0);
     let mut placed = Vec::new();

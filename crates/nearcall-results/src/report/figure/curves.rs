@@ -14,7 +14,7 @@ use crate::run::fact::{self, Better, Fact};
 use crate::run::{Cell, CellKey, Definition, Kind, List, Rhythm};
 
 use super::group::{Group, Set, groups, is_disturbed, looks, round_trip};
-use super::{Figure, FigureTable, Place, words};
+use super::{Figure, Place, words};
 
 /// What is drawn over what.
 pub(super) struct Curve {
@@ -135,7 +135,7 @@ impl Curve {
         }
         let chart = self.chart(series, bounds)?;
         let id = if index == 0 { self.id.to_owned() } else { format!("{}-{}", self.id, index + 1) };
-        let title = format!("{}{size}{}", self.title, group.setting.unusual());
+        let title = format!("{}{size}{}", self.title, group.unusual());
         let (id, title) = (place.id(&id), place.title(&title, host));
         let (_, _, x_column) = self.over.axis();
         let columns = [
@@ -158,7 +158,7 @@ impl Curve {
             title,
             caption: words::caption(&group),
             about: words::about(&format!("{} {READING}", self.statistic), &group),
-            table: FigureTable::of(&columns, entries().map(|entry| entry.cell)),
+            table: columns::table(&columns, entries().map(|entry| entry.cell)),
             notes: [behind, words::disturbed("hollow marks", entries())]
                 .into_iter()
                 .flatten()

@@ -7,7 +7,7 @@ use crate::report::chart::Frame;
 use crate::report::chart::axis::Axis;
 use crate::report::chart::lines::{Lines, Point, Series};
 use crate::report::chart::text;
-use crate::report::columns::{Column, time};
+use crate::report::columns::{Column, table, time};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 use crate::report::number::Unit;
@@ -16,7 +16,7 @@ use crate::run::Cell;
 use super::curves::word_bounds;
 use super::group::{Group, looks};
 use super::overview::smallest_exchange;
-use super::{Figure, FigureTable, Place, words};
+use super::{Figure, Place, words};
 
 /// The percentile plot of the smallest exchange.
 pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
@@ -52,7 +52,7 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Figure> {
     let chart = Lines { x, y, series, bounds, remark };
     let size = number::size(group.sizes().first().copied().unwrap_or_default());
     let what = if group.setting.shape == "call" { "calls" } else { "messages" };
-    let title = format!("Whole distributions, {what} of {size}{}", group.setting.unusual());
+    let title = format!("Whole distributions, {what} of {size}{}", group.unusual());
     let (id, title) = (place.id("distribution"), place.title(&title, host));
     Some(Figure {
         svg: chart.draw(&Frame { id: &id, title: &title, desc: &desc }),
@@ -60,7 +60,7 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Figure> {
         title,
         caption: words::caption(group),
         about: words::about(STATISTIC, group),
-        table: FigureTable::of(&columns(), &rows),
+        table: table(&columns(), &rows),
         notes: batches(rows.iter().map(|(cell, _)| *cell)).into_iter().collect(),
     })
 }

@@ -7,7 +7,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::str::FromStr;
 
 use nearcall_channel::{DataPath, Mechanism};
@@ -18,52 +17,32 @@ use crate::report::chart::mark::Look;
 use crate::report::chart::text;
 use crate::report::hosts::{Entry, Host};
 use crate::report::table::class_words;
-use crate::run::{CellKey, Definition, Headline, Kind, List};
-
-/// The circumstances of a measurement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Setting {
-    pub(super) kind: Kind,
-    pub(super) definition: Definition,
-    pub(super) shape: String,
-    pub(super) caller: String,
-    pub(super) by_reference: bool,
-    pub(super) class: String,
-    pub(super) pair: Option<[u32; 2]>,
-    pub(super) load: String,
-}
+use crate::run::{CellKey, Headline, List, Rhythm};
 
 /// Cells of the same circumstances, in the order of their keys.
 #[derive(Clone, Debug)]
 pub(super) struct Group<'a> {
-    pub(super) setting: Setting,
+    /// Their keys without what may differ.
+    pub(super) setting: CellKey,
     pub(super) entries: Vec<&'a Entry<'a>>,
 }
 
-impl Setting {
-    fn of(entry: &Entry<'_>) -> Self {
-        let key = &entry.key;
-        Self {
-            kind: key.kind,
-            definition: key.definition,
-            shape: key.shape.clone(),
-            caller: key.caller.clone(),
-            by_reference: key.by_reference,
-            class: key.class.clone(),
-            pair: key.pair,
-            load: key.load.clone(),
-        }
-    }
+/// The circumstances of a measurement.
+fn circumstances(key: &CellKey) -> CellKey {
+    let [mechanism, wait, to] = [const { String::new() }; 3];
+    CellKey { mechanism, wait, to, message_bytes: 0, rhythm: Rhythm::Steady, ..key.clone() }
+}
 
+impl Group<'_> {
     /// What readers take for granted comes before all else: an idle machine, two CPUs. The greater
     /// the more usual.
     fn usual(&self) -> (bool, bool) {
-        (self.load == "idle", self.class != SAME_CPU)
+        (self.setting.load == "idle", self.setting.class != SAME_CPU)
     }
 
     /// What a title must add because it is not the usual case.
     pub(super) fn unusual(&self) -> String {
-        let load = match self.load.as_str() {
+        let load = match self.setting.load.as_str() {
             "idle" => String::new(),
             load => format!(", beside {}", text::clean(load)),
         };
@@ -72,46 +51,51 @@ impl Setting {
 
     /// The same of the placement alone.
     pub(super) fn unusual_place(&self) -> &'static str {
-        if self.class == SAME_CPU { ", both ends on one CPU" } else { "" }
+        if self.setting.class == SAME_CPU { ", both ends on one CPU" } else { "" }
+    }
+
+    /// The circumstances in words.
+    pub(super) fn words(&self) -> String {
+        let CellKey { shape, caller, class, load, .. } = &self.setting;
+        let parts = [
+            text::clean(shape),
+            if caller.is_empty() {
+                String::new()
+            } else {
+                format!("caller {}", text::clean(caller))
+            },
+            if self.setting.by_reference { "by reference".to_owned() } else { String::new() },
+            match self.setting.pair {
+                Some([client, server]) => {
+                    format!("{} (CPU {client} to {server})", class_words(class))
+                }
+                None => class_words(class),
+            },
+            match load.as_str() {
+                "idle" => "idle machine".to_owned(),
+                load => format!("beside {}", text::clean(load)),
+            },
+        ];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
 }
 
 const SAME_CPU: &str = "same_cpu";
 
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text::clean(&self.shape))?;
-        if !self.caller.is_empty() {
-            write!(f, ", caller {}", text::clean(&self.caller))?;
-        }
-        if self.by_reference {
-            f.write_str(", by reference")?;
-        }
-        write!(f, ", {}", class_words(&self.class))?;
-        if let Some([client, server]) = self.pair {
-            write!(f, " (CPU {client} to {server})")?;
-        }
-        match self.load.as_str() {
-            "idle" => f.write_str(", idle machine"),
-            load => write!(f, ", beside {}", text::clean(load)),
-        }
-    }
-}
-
 /// The cells that `keep` keeps, by their circumstances: those of an idle machine and two CPUs
 /// first, then the others; of each the largest group first. Only what was asked for, no floors and
 /// nothing of a study's protocol.
 pub(super) fn groups<'a>(host: &'a Host<'a>, keep: impl Fn(&Entry<'_>) -> bool) -> Vec<Group<'a>> {
-    let mut found: BTreeMap<Setting, Vec<&Entry<'_>>> = BTreeMap::new();
+    let mut found: BTreeMap<CellKey, Vec<&Entry<'_>>> = BTreeMap::new();
     for entry in &host.entries {
         if entry.key.list == List::Cells && entry.key.study.is_none() && keep(entry) {
-            found.entry(Setting::of(entry)).or_default().push(entry);
+            found.entry(circumstances(&entry.key)).or_default().push(entry);
         }
     }
     let group = |(setting, entries)| Group { setting, entries };
     let mut groups: Vec<Group<'_>> = found.into_iter().map(group).collect();
     // Stable: among equals the order of the settings decides.
-    groups.sort_by_key(|group| Reverse((group.setting.usual(), group.entries.len())));
+    groups.sort_by_key(|group| Reverse((group.usual(), group.entries.len())));
     groups
 }
 

@@ -7,14 +7,14 @@ use crate::report::chart::axis::{Axis, drawable};
 use crate::report::chart::mark::Look;
 use crate::report::chart::rows::{Dot, Row, Rows, extent};
 use crate::report::chart::text;
-use crate::report::columns::{self, Column, shown};
+use crate::report::columns::{self, Column, shown, table};
 use crate::report::hosts::Host;
 use crate::report::number;
 use crate::report::number::Unit;
 use crate::report::table::class_words;
 use crate::run::{Cell, Kind, Library, Run};
 
-use super::{Figure, FigureTable, Place};
+use super::{Figure, Place};
 
 /// Calls of the smallest and of the largest argument, and messages one way, of the latest run.
 pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
@@ -97,7 +97,7 @@ fn one(
             class_words(&lines.first()?.cell.placement.class)
         ),
         about: format!("{ABOUT} Run of {}.", number::date(run.started_unix_s)),
-        table: FigureTable::of(&columns(), &lines),
+        table: table(&columns(), &lines),
         notes: failed.take(FAILURES_MAX).collect(),
     })
 }

@@ -7,7 +7,7 @@ use crate::report::chart::axis::Axis;
 use crate::report::chart::mark::Look;
 use crate::report::chart::rows::{Dot, Row, Rows, extent};
 use crate::report::chart::text;
-use crate::report::columns::{Column, figure, shown};
+use crate::report::columns::{Column, figure, shown, table};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 use crate::report::number::Unit;
@@ -15,7 +15,7 @@ use crate::report::table::load_achieved;
 use crate::run::{Cell, CellKey, Definition, Rhythm};
 
 use super::group::{Group, family, groups, is_disturbed, key, round_trip};
-use super::{Figure, FigureTable, Place, words};
+use super::{Figure, Place, words};
 
 /// One figure for each kind of load, of the circumstances of which most was measured twice.
 pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
@@ -89,10 +89,10 @@ fn one(
         (Look::Other, false, "beside load".to_owned()),
     ];
     legend.extend(key(pairs.iter().map(|pair| pair.0)));
-    let axis = Axis::log(Unit::Time, words::axis(&group.setting), extent(&rows))?;
+    let axis = Axis::log(Unit::Time, words::axis(group), extent(&rows))?;
     let chart = Rows { axis, rows, key: legend, remark };
     let load = text::clean(&group.setting.load);
-    let unusual = group.setting.unusual_place();
+    let unusual = group.unusual_place();
     let title = format!("Idle and beside {load}, {}{unusual}", number::size(bytes));
     let (id, title) = (place.id(id), place.title(&title, host));
     let drawn = pairs.iter().flat_map(|pair| [pair.0, pair.1]);
@@ -103,7 +103,7 @@ fn one(
         title,
         caption: words::caption(group),
         about: words::about(STATISTIC, group),
-        table: FigureTable::of(&columns(), &pairs),
+        table: table(&columns(), &pairs),
         notes: [load_achieved(&loaded), words::disturbed("values", drawn)]
             .into_iter()
             .flatten()

@@ -12,7 +12,7 @@ use crate::run::fact::{self, Fact};
 use crate::run::{Cell, Definition, Rhythm};
 
 use super::group::{Group, family, groups, is_disturbed, key, round_trip};
-use super::{Figure, FigureTable, Place, words};
+use super::{Figure, Place, words};
 
 /// One figure for plain messages and one for calls, each where there is one.
 pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
@@ -79,7 +79,7 @@ fn draw(
     if group.entries.is_empty() {
         return None;
     }
-    let (id, title) = (place.id(id), title + &group.setting.unusual());
+    let (id, title) = (place.id(id), title + &group.unusual());
     let cells = group.entries.iter().map(|&e| (e, group.name(e), Look::Series(family(&e.key))));
     let floors = small_floors(group, host);
     let bounds = floors.iter().map(|&e| (e, words::floor(&e.key.mechanism), Look::Floor));
@@ -87,10 +87,10 @@ fn draw(
     let cost = |entry: &Entry<'_>| round_trip(entry).map_or(f64::INFINITY, |found| found.value);
     found.sort_by(|a, b| cost(a.0).total_cmp(&cost(b.0)));
     let sorted = found.iter().map(|(entry, ..)| entry.cell);
-    let table = FigureTable::of(form.columns, sorted);
+    let table = columns::table(form.columns, sorted);
     let rows: Vec<Row> =
         found.into_iter().filter_map(|(entry, name, look)| row(entry, name, look, form)).collect();
-    let axis = Axis::log(Unit::Time, words::axis(&group.setting), extent(&rows))?;
+    let axis = Axis::log(Unit::Time, words::axis(group), extent(&rows))?;
     let mut legend = key(group.entries.iter().copied());
     legend.extend(form.key.iter().map(|&(look, hollow, name)| (look, hollow, name.to_owned())));
     if !floors.is_empty() {

@@ -9,7 +9,7 @@ use crate::report::number;
 use crate::report::number::Unit;
 use crate::run::Definition;
 
-use super::group::{Group, Setting};
+use super::group::Group;
 
 /// A value as it stands beside its mark: value, interval, grade.
 pub(super) fn label(unit: Unit, value: f64, ci95: Option<[f64; 2]>, entry: &Entry<'_>) -> String {
@@ -44,7 +44,7 @@ pub(super) fn caption(group: &Group<'_>) -> String {
     };
     format!(
         "{title}: {}. {} cells, {launches} launches each; tails: {}.",
-        group.setting,
+        group.words(),
         group.entries.len(),
         noise::count_words(group.entries.iter().map(|entry| entry.cell.grade))
     )
@@ -59,7 +59,7 @@ pub(super) fn others(groups: &[Group<'_>]) -> Option<String> {
     }
     let named = groups.iter().take(OTHERS_MAX);
     let mut words: Vec<String> =
-        named.map(|group| format!("{} ({} cells)", group.setting, group.entries.len())).collect();
+        named.map(|group| format!("{} ({} cells)", group.words(), group.entries.len())).collect();
     if groups.len() > OTHERS_MAX {
         words.push(format!("{} more", groups.len() - OTHERS_MAX));
     }
@@ -99,8 +99,8 @@ pub(super) fn machine(host: &Host<'_>) -> String {
 }
 
 /// What a time of these circumstances is, for an axis.
-pub(super) fn axis(setting: &Setting) -> &'static str {
-    match setting.definition {
+pub(super) fn axis(group: &Group<'_>) -> &'static str {
+    match group.setting.definition {
         Definition::FromIntended => "response time, median, logarithmic",
         Definition::RttHalf => "half a round trip, median, logarithmic",
         _ => "round trip, median, logarithmic",

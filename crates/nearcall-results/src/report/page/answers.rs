@@ -18,6 +18,7 @@ use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 use crate::report::table::class_words;
 use crate::run::{CellKey, Definition, Kind, List, Rhythm};
+use crate::stats;
 
 /// The best of what was measured for one question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -236,8 +237,7 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
         names.push(&entry.key.mechanism);
         next = next.or(Some((entry, value)));
         let other = text::figure(entry.cell).and_then(|(_, ci95, _)| ci95);
-        let overlap = |a: [f64; 2], b: [f64; 2]| a[0] <= b[1] && b[0] <= a[1];
-        if ci95.zip(other).is_some_and(|(a, b)| overlap(a, b)) {
+        if ci95.zip(other).is_some_and(|(a, b)| stats::agree(a, b)) {
             overlapping = overlapping.or(Some((entry, value)));
             close += 1;
         }

@@ -10,11 +10,11 @@ use maud::{Markup, html};
 use super::table::Table;
 use super::text::capital;
 use super::{name, text};
-use crate::report::columns::{self, Column, shown};
+use crate::report::columns::{self, Column, shown, table};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number::{self, Measured};
 use crate::report::table::class_words;
-use crate::report::table::grid::Align;
+use crate::report::table::grid::{Align, Grid};
 use crate::run::fact::{self, Fact};
 use crate::run::{Cell, CellKey, Definition, List};
 
@@ -95,7 +95,7 @@ fn of_definition(definition: Definition, entries: &[&Entry<'_>], id: &str) -> Ma
     );
     let entries = entries.iter().copied().take(ROWS_MAX);
     let id = format!("{id}-{}", definition.name());
-    html! { (Table::of(&id, caption, &columns(definition), entries)) }
+    html! { (Table::new(&id, caption, &table(&columns(definition), entries))) }
 }
 
 /// Said where a table does not hold all.
@@ -208,11 +208,12 @@ pub(super) fn side_by_side(hosts: &[Host<'_>]) -> Markup {
 }
 
 fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Table {
-    let mut heads = vec![("what was measured".to_owned(), Align::Left)];
-    for (index, host) in hosts.iter().enumerate() {
-        heads.push((name(host, index, hosts.len()), Align::Right));
-        heads.push(("95 % interval".to_owned(), Align::Right));
-        heads.push(("grade".to_owned(), Align::Grade));
+    let names = hosts.iter().enumerate().map(|(index, host)| name(host, index, hosts.len()));
+    let names: Vec<String> = names.collect();
+    let mut heads = vec![("what was measured", Align::Left, 0)];
+    for name in &names {
+        heads.push((name, Align::Right, 0));
+        heads.extend([("95 % interval", Align::Right, 0), ("grade", Align::Grade, 0)]);
     }
     let (title, meaning) = definition.title_and_meaning();
     let rows: Vec<&Shared<'_>> =
@@ -223,7 +224,7 @@ fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Ta
     let caption = format!("{title}: {meaning}{}{means}", cut(rows.len()));
     let fact = fact_of(definition);
     let columns = [Column::fact(fact), Column::interval(fact), columns::GRADE];
-    let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, heads);
+    let mut grid = Grid::new(&heads);
     for (key, cells) in rows.into_iter().take(ROWS_MAX) {
         let word = if cells.iter().flatten().any(is_mean) { ", mean" } else { "" };
         let what = text::plain(&key.to_string()).replace(&key.class, &class_words(&key.class));
@@ -232,9 +233,9 @@ fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Ta
             let texts = columns.map(|column| entry.map(|entry| column.text(entry.cell)));
             row.extend(texts.map(shown));
         }
-        table.row(row);
+        grid.row(row);
     }
-    table
+    Table::new(&format!("side-by-side-{}", definition.name()), caption, &grid)
 }
 
 /// A key, and what each machine has of it.

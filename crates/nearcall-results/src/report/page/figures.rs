@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::table::Table;
 use super::text::plain_long;
-use crate::report::figure::{Figure, FigureTable, Shown};
+use crate::report::figure::{Figure, Shown};
 
 /// The first figure of each machine, for the first screen. Those after the first carry the number
 /// of their machine in their ids.
@@ -64,7 +64,8 @@ pub(super) fn body(shown: &[Shown]) -> Markup {
 }
 
 fn one(figure: &Figure) -> Markup {
-    let rows = figure.table.rows.len();
+    let rows = figure.table.texts().count();
+    let id = format!("{}-values", figure.id);
     html! {
         figure id=(figure.id) aria-labelledby={ (figure.id) "-head" } {
             div.plot { (figure.svg) }
@@ -75,18 +76,10 @@ fn one(figure: &Figure) -> Markup {
                 summary { "How to read it, and the values as a table (" (rows) " rows)" }
                 p { (plain_long(&figure.about)) }
                 @for note in &figure.notes { p.note { (plain_long(note)) } }
-                @if rows > 0 { (values(figure)) }
+                @if rows > 0 { (Table::new(&id, &figure.title, &figure.table)) }
             }
         }
     }
-}
-
-fn values(figure: &Figure) -> Table {
-    let FigureTable { heads, rows } = &figure.table;
-    let id = format!("{}-values", figure.id);
-    let mut table = Table::new(&id, &figure.title, heads.iter().copied());
-    rows.iter().for_each(|row| table.row(row.clone()));
-    table
 }
 
 /// Longer tables are left to the screen.

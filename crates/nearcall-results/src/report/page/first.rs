@@ -64,7 +64,9 @@ fn machine(summary: &Summary, index: usize, count: usize) -> Markup {
                 "What is fast here, and what to use"
                 @if count > 1 { span.of { " (machine " (index + 1) ")" } }
             }
-            (nothing(summary))
+            @if summary.answers.iter().all(|answer| answer.found.is_none()) {
+                p { "These runs have no cell that answers one of these questions." }
+            }
             ul.answers {
                 @for answer in summary.answers.iter().filter(|answer| answer.found.is_some()) {
                     li { (one(answer)) }
@@ -72,15 +74,6 @@ fn machine(summary: &Summary, index: usize, count: usize) -> Markup {
             }
             @if let Some(snippet) = &summary.snippet { pre { code { (snippet) } } }
             (definitions(summary))
-        }
-    }
-}
-
-fn nothing(summary: &Summary) -> Markup {
-    let none = summary.answers.iter().all(|answer| answer.found.is_none());
-    html! {
-        @if none {
-            p { "These runs have no cell that answers one of these questions." }
         }
     }
 }

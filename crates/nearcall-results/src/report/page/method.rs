@@ -7,37 +7,40 @@ use serde_json::Value;
 use super::table::Table;
 use super::text::{known, optional, plain, plain_long};
 use super::{PageFacts, runs};
-use crate::report::columns::Column;
+use crate::report::columns::{Column, table};
 use crate::report::hosts::Host;
-use crate::report::number;
-use crate::report::table::grid::Align;
-use crate::run::{Run, Timer, UNKNOWN};
+use crate::report::number::{self, size};
+use crate::run::{Run, Skipped, Timer, UNKNOWN};
 
 /// Warnings, what was skipped, and whether runs were cut short.
 pub(super) fn warnings(host: &Host<'_>, id: &str) -> Option<Markup> {
     let noisy = super::grades(host);
-    let heads = ["mechanism", "what of it", "reason"].map(|head| (head, Align::Left));
+    let skipped = host.runs.iter().flat_map(|run| run.skipped.iter().take(LINES_MAX));
+    let skipped: Vec<&Skipped> = skipped.collect();
+    let caption = "What could not be measured";
     let id = format!("{id}-skipped");
-    let mut skipped = Table::new(&id, "What could not be measured", heads).in_order();
-    for run in &host.runs {
-        for skip in run.skipped.iter().take(LINES_MAX) {
-            let size = skip.message_bytes.map(number::size);
-            let kind = skip.kind.map(|kind| kind.to_string());
-            let parts = [kind, skip.shape.clone(), skip.wait.clone(), size];
-            let what: Vec<String> = parts.into_iter().flatten().map(|part| plain(&part)).collect();
-            let what = if what.is_empty() { "all".to_owned() } else { what.join(" ") };
-            skipped.row(vec![plain(&skip.mechanism), what, plain_long(&skip.reason)]);
-        }
-    }
+    let table = table(&SKIPPED, skipped.iter().copied());
     Some(html! {
         p {
             "Noise: " (noisy) ". What a grade means stands under "
             a href="#words" { "words and grades" } "."
         }
         @for run in &host.runs { (of_run(run)) }
-        @if skipped.is_empty() { p { "Nothing was skipped." } } @else { (skipped) }
+        @if skipped.is_empty() { p { "Nothing was skipped." } }
+        @else { (Table::new(&id, caption, &table).in_order()) }
     })
 }
+
+const SKIPPED: [Column<Skipped>; 3] = [
+    Column::words("mechanism", 0, |one| plain(&one.mechanism)),
+    Column::words("what of it", 0, |one| {
+        let (kind, size) = (one.kind.map(|kind| kind.to_string()), one.message_bytes.map(size));
+        let parts = [kind, one.shape.clone(), one.wait.clone(), size];
+        let what: Vec<String> = parts.into_iter().flatten().map(|part| plain(&part)).collect();
+        if what.is_empty() { "all".to_owned() } else { what.join(" ") }
+    }),
+    Column::words("reason", 0, |one| plain_long(&one.reason)),
+];
 
 fn of_run(run: &Run) -> Markup {
     html! {
@@ -57,21 +60,25 @@ fn of_run(run: &Run) -> Markup {
 /// Every fact of the machine record, under the names that it has in files.
 pub(super) fn machine(host: &Host<'_>, id: &str) -> Option<Markup> {
     let title = "The machine as the latest run describes it; unknown is what it does not tell";
-    let heads = ["fact", "found"].map(|head| (head, Align::Left));
-    let mut table = Table::new(&format!("{id}-table"), title, heads).in_order();
-    for (label, text) in facts(host.machine) {
-        table.row(vec![label, text]);
-    }
-    Some(html! { div.record { (table) } })
+    let facts = table(&FACTS, &facts(host.machine));
+    Some(html! { div.record { (Table::new(&format!("{id}-table"), title, &facts).in_order()) } })
 }
 
+/// A name and what was found.
+type Named = (String, String);
+
+const FACTS: [Column<Named>; 2] = [
+    Column::words("fact", 0, |(label, _)| label.clone()),
+    Column::words("found", 0, |(_, text)| text.clone()),
+];
+
 /// The fields of a stored record in words, those of its parts after its own.
-fn facts(record: &impl Serialize) -> Vec<(String, String)> {
+fn facts(record: &impl Serialize) -> Vec<Named> {
     let Ok(Value::Object(fields)) = serde_json::to_value(record) else { return Vec::new() };
     let (parts, own): (Vec<_>, Vec<_>) =
         fields.into_iter().partition(|(_, value)| matches!(value, Value::Object(_)));
     let words = |name: &str| name.replace('_', " ");
-    let mut facts: Vec<(String, String)> =
+    let mut facts: Vec<Named> =
         own.iter().map(|(name, value)| (words(name), fact(name, value))).collect();
     for (_, part) in parts {
         facts.extend(self::facts(&part));
@@ -119,7 +126,7 @@ pub(super) fn body(hosts: &[Host<'_>]) -> Markup {
     }
 }
 
-fn settings(run: &Run) -> Vec<(String, String)> {
+fn settings(run: &Run) -> Vec<Named> {
     let words = run.settings.arguments.iter().take(LINES_MAX).map(|word| quoted(word));
     let command: Vec<String> = std::iter::once("nearcall".to_owned()).chain(words).collect();
     let took = run.finished_unix_s.map_or_else(
@@ -144,9 +151,11 @@ pub fn quoted(word: &str) -> String {
 
 fn timers(run: &Run, index: usize) -> Markup {
     let caption = "The clocks, measured before anything else";
-    let timers = run.timers.iter().take(LINES_MAX);
-    let table = Table::of(&format!("timers-{}", index + 1), caption, &TIMERS, timers).in_order();
-    html! { @if table.is_empty() { p.missing { "No clock is recorded." } } @else { (table) } }
+    let timers = table(&TIMERS, run.timers.iter().take(LINES_MAX));
+    html! {
+        @if run.timers.is_empty() { p.missing { "No clock is recorded." } }
+        @else { (Table::new(&format!("timers-{}", index + 1), caption, &timers).in_order()) }
+    }
 }
 
 const TIMERS: [Column<Timer>; 4] = [

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::table::Table;
 use super::text::{capital, plain};
-use crate::report::columns::Column;
+use crate::report::columns::{Column, table};
 use crate::report::hosts::Host;
 use crate::report::number;
 use crate::report::table::studies::{LEGEND, document};
@@ -62,7 +62,8 @@ fn counts(studies: &[(&Run, &StudyResult)], id: &str) -> Markup {
         StudyResult { study: "all".to_owned(), verdicts: verdicts.collect(), ..Default::default() };
     let rows = studies.iter().map(|(_, study)| *study).chain([&all]);
     let caption = "What became of the claims on this machine";
-    html! { (Table::of(&format!("{id}-counts"), caption, &verdict_columns(), rows).in_order()) }
+    let table = table(&verdict_columns(), rows);
+    html! { (Table::new(&format!("{id}-counts"), caption, &table).in_order()) }
 }
 
 /// How many claims of a study there are, and what became of them.

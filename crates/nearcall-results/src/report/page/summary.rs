@@ -165,16 +165,11 @@ fn facts(host: &Host<'_>) -> Vec<(&'static str, String)> {
 }
 
 fn clock(machine: &Machine) -> String {
-    let boost = match machine.boost {
-        Some(true) => "boost on",
-        Some(false) => "boost off",
-        None => "boost unknown",
-    };
     let highest = machine.frequency_max_khz.map_or_else(
         || "frequency unknown".to_owned(),
         |khz| format!("up to {} GHz", number::three_digits(khz as f64 / 1e6)),
     );
-    format!("{highest}, governor {}, {boost}", known(&machine.governor))
+    format!("{highest}, governor {}, {}", known(&machine.governor), machine.boost_words())
 }
 
 fn idle(machine: &Machine) -> String {

@@ -7,7 +7,6 @@
 use maud::{Markup, Render, html};
 
 use crate::noise::Grade;
-use crate::report::columns::{Column, values};
 use crate::report::number::MISSING;
 use crate::report::table::grid::{Align, Grid};
 
@@ -16,55 +15,24 @@ pub(in crate::report) struct Table {
     id: String,
     caption: String,
     heads: Vec<(String, Align)>,
-    /// Texts as they are read; the script knows the units and sorts by them.
+    /// Texts as they are read; the script knows the units and sorts by them. A heading has one.
     rows: Vec<Vec<String>>,
     sortable: bool,
 }
 
 impl Table {
-    /// An empty table. With each head stands what is below it.
-    pub(in crate::report) fn new<H: Into<String>>(
-        id: &str,
-        caption: impl Into<String>,
-        heads: impl IntoIterator<Item = (H, Align)>,
-    ) -> Self {
-        let heads = heads.into_iter().map(|(head, align)| (head.into(), align)).collect();
-        let (id, caption) = (id.to_owned(), caption.into());
-        Self { id, caption, heads, rows: Vec::new(), sortable: true }
-    }
-
-    /// A table of these columns with a row for each of `rows`.
-    pub(super) fn of<'r, R: 'r>(
-        id: &str,
-        caption: impl Into<String>,
-        columns: &[Column<R>],
-        rows: impl IntoIterator<Item = &'r R>,
-    ) -> Self {
-        let mut table = Self::new(id, caption, columns.iter().map(|one| (one.head, one.align)));
-        table.rows.extend(rows.into_iter().map(|row| values(columns, row)));
-        table
-    }
-
-    /// A table of a result, whose headings are rows of their own.
-    pub(in crate::report) fn of_grid(id: &str, caption: &str, grid: &Grid) -> Self {
-        let mut table = Self::new(id, caption, grid.heads()).in_order();
-        let rows = grid.texts().filter(|row| !row.is_empty());
-        table.rows.extend(rows.map(|row| row.into_iter().map(str::to_owned).collect()));
-        table
+    /// A table of these rows, whose headings are rows of their own.
+    pub(in crate::report) fn new(id: &str, caption: impl Into<String>, grid: &Grid) -> Self {
+        let texts = grid.texts().filter(|row| !row.is_empty());
+        let rows = texts.map(|row| row.into_iter().map(str::to_owned).collect()).collect();
+        let (id, caption, heads) = (id.to_owned(), caption.into(), grid.heads().collect());
+        Self { id, caption, heads, rows, sortable: true }
     }
 
     /// Keeps the order that the rows have.
-    pub(super) fn in_order(mut self) -> Self {
+    pub(in crate::report) fn in_order(mut self) -> Self {
         self.sortable = false;
         self
-    }
-
-    pub(super) fn row(&mut self, row: Vec<String>) {
-        self.rows.push(row);
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
     }
 
     /// Whether a column says anything that differs from row to row.

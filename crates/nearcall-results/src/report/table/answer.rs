@@ -12,6 +12,7 @@ use crate::report::columns::spread;
 use crate::report::number::{self, Measured};
 use crate::run::fact::{self, Better, Fact};
 use crate::run::{Cell, Kind, Run};
+use crate::stats;
 
 /// One of those that are compared.
 pub(super) struct Candidate {
@@ -31,8 +32,7 @@ impl Candidate {
     }
 
     fn is_apart_from(&self, other: &Self) -> bool {
-        let apart = |a: [f64; 2], b: [f64; 2]| a[1] < b[0] || b[1] < a[0];
-        self.ci95.zip(other.ci95).is_some_and(|(a, b)| apart(a, b))
+        self.ci95.zip(other.ci95).is_some_and(|(a, b)| !stats::agree(a, b))
     }
 }
 

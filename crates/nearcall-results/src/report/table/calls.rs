@@ -169,8 +169,7 @@ fn print_floors(out: &mut Document, run: &Run) {
 }
 
 fn print_breakdown(out: &mut Document, breakdown: &Breakdown) {
-    out.blank();
-    out.title(format!(
+    out.part(format!(
         "Where one empty call over {} goes ({})",
         clean(&breakdown.mechanism),
         clean(&breakdown.wait)

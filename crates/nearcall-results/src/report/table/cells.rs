@@ -104,8 +104,7 @@ pub(super) fn print_skipped(out: &mut Document, run: &Run) {
     if run.skipped.is_empty() {
         return;
     }
-    out.blank();
-    out.title("Not measured");
+    out.part("Not measured");
     for skipped in &run.skipped {
         let mut what = Vec::new();
         if let Some(kind) = skipped.kind {

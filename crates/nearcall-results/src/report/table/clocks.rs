@@ -51,19 +51,19 @@ fn print_head(out: &mut Document, found: &ClockFindings) {
 fn print_overhead(out: &mut Document, found: &ClockFindings) {
     let readings = found.clocks.iter().find_map(|clock| clock.overhead.as_ref());
     let readings = readings.map_or(0, |overhead| overhead.readings);
-    title(out, &format!("A reading costs ({readings} readings back to back)"));
+    out.part(format!("A reading costs ({readings} readings back to back)"));
     out.table(&OVERHEAD, &found.clocks);
     out.note(OVERHEAD_LEGEND);
 }
 
 fn print_resolution(out: &mut Document, found: &ClockFindings) {
-    title(out, "What it tells apart");
+    out.part("What it tells apart");
     out.table(&RESOLUTION, &found.clocks);
     out.note(RESOLUTION_LEGEND);
 }
 
 fn print_sleeps(out: &mut Document, found: &ClockFindings) {
-    title(out, "Error over sleeps of known length, in µs (measured minus asked)");
+    out.part("Error over sleeps of known length, in µs (measured minus asked)");
     let mut grid = columns::grid(&SLEEPS);
     for sleep in &found.sleeps {
         let (mean, sd) = (three_digits(sleep.wake_up_mean_us), three_digits(sleep.wake_up_sd_us));
@@ -83,7 +83,7 @@ fn print_sleeps(out: &mut Document, found: &ClockFindings) {
 fn print_agreement(out: &mut Document, found: &ClockFindings) {
     let claim = percent(DISAGREEMENT_MAX);
     let text = format!("Agreement over the same busy spans (study 002: always within {claim})");
-    title(out, &text);
+    out.part(text);
     let mut grid = Grid::new(&[
         ("span", Align::Left, 8),
         ("clocks", Align::Left, 28),
@@ -146,11 +146,6 @@ fn answer(found: &ClockFindings) -> String {
         parts.push(format!("{agree} of {judged} pairs of clocks agree within {bound}."));
     }
     parts.join(" ")
-}
-
-fn title(out: &mut Document, text: &str) {
-    out.blank();
-    out.title(text);
 }
 
 fn print_grid(out: &mut Document, grid: Grid, is_empty: bool) {

@@ -98,8 +98,7 @@ fn print_verdict(out: &mut Document, comparison: &Comparison, verdict: Verdict) 
     if cells.is_empty() {
         return;
     }
-    out.blank();
-    out.title(format!("{} ({})", capital(verdict.name()), cells.len()));
+    out.part(format!("{} ({})", capital(verdict.name()), cells.len()));
     let mut grid = columns::grid(&COLUMNS);
     for cell in cells {
         grid.row(values(&COLUMNS, cell));
@@ -148,7 +147,7 @@ pub fn markdown(comparison: &Comparison, all: bool) -> String {
             Column::words("verdict", 0, |cell: &CellComparison| cell.verdict.name().to_owned());
         let [figures @ .., name] = COLUMNS;
         let columns: Vec<_> = [verdict, name].into_iter().chain(figures).collect();
-        lines.push(markdown::table(&columns, cells().take(most)));
+        lines.push(markdown::table(&columns::table(&columns, cells().take(most))));
     }
     let left_out = cells().count().saturating_sub(most);
     if left_out > 0 {
@@ -195,8 +194,7 @@ fn print_only(out: &mut Document, title: &str, keys: &[crate::run::CellKey], all
     if keys.is_empty() {
         return;
     }
-    out.blank();
-    out.title(format!("{title} ({})", keys.len()));
+    out.part(format!("{title} ({})", keys.len()));
     let most = if all { usize::MAX } else { ONLY_MAX };
     for key in keys.iter().take(most) {
         out.line(format!("    {}", clean(&key.to_string())));

@@ -6,7 +6,7 @@ use crate::findings::memory::{ConnectionMemory, MemoryFindings, Setup, SetupMemo
 use crate::report::columns::{self, Column, figure, shown, time};
 use crate::report::document::Document;
 use crate::report::lines::Style;
-use crate::report::number::{self, MISSING};
+use crate::report::number;
 use crate::stats;
 
 /// Renders the findings. Ends with a line break.
@@ -27,8 +27,7 @@ pub fn table(found: &MemoryFindings, style: Style) -> String {
         print_setups(&mut out, setups);
     }
     if !found.skipped.is_empty() {
-        out.blank();
-        out.title("Skipped");
+        out.part("Skipped");
         for skip in &found.skipped {
             out.wrap(&label(&skip.what), clean(&skip.reason));
         }
@@ -41,8 +40,7 @@ fn print_growth(out: &mut Document, connections: &[ConnectionMemory]) {
     if connections.is_empty() {
         return;
     }
-    out.blank();
-    out.title("Each idle connection takes (slope over all levels)");
+    out.part("Each idle connection takes (slope over all levels)");
     out.table(&GROWTH, connections);
     for one in connections {
         let reasons = [("stopped", &one.stopped), ("unknown", &one.unreadable)];
@@ -69,8 +67,7 @@ fn print_limit(out: &mut Document, limit: &str, uncounted: u32) {
 
 fn print_setups(out: &mut Document, found: &SetupsMemory) {
     let rounds = found.setups.iter().map(|one| one.pss_bytes.len()).max().unwrap_or(0);
-    out.blank();
-    out.title(format!("Services in processes, in libraries and linked; median of {rounds} rounds"));
+    out.part(format!("Services in processes, in libraries and linked; median of {rounds} rounds"));
     out.grid(
         columns::grouped(&SETUPS, &found.setups, |one| match one.services {
             1 => "1 service".to_owned(),
@@ -143,9 +140,7 @@ fn median(values: &[u64]) -> String {
 
 /// A difference of two amounts, which may be below zero.
 fn signed(bytes: Option<f64>) -> String {
-    let Some(bytes) = bytes else { return MISSING.to_owned() };
-    let sign = if bytes < 0.0 { "-" } else { "" };
-    format!("{sign}{}", number::memory(bytes.abs()))
+    number::optional(bytes, "bytes")
 }
 
 const GROWTH: [Column<ConnectionMemory>; 7] = [

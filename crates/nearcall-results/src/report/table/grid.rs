@@ -85,12 +85,12 @@ impl Grid {
     }
 
     /// The names of the columns in one line each, and how they are filled up.
-    pub(in crate::report) fn heads(&self) -> impl Iterator<Item = (String, Align)> {
+    pub fn heads(&self) -> impl Iterator<Item = (String, Align)> {
         self.columns.iter().map(|column| (column.head.join(" ").trim().to_owned(), column.align))
     }
 
     /// The texts of each row; one text of a heading, and none of a note.
-    pub(in crate::report) fn texts(&self) -> impl Iterator<Item = Vec<&str>> {
+    pub fn texts(&self) -> impl Iterator<Item = Vec<&str>> {
         self.rows.iter().map(|row| match row {
             Row::Heading(text) => vec![text.as_str()],
             Row::Note(_) => Vec::new(),
@@ -129,7 +129,7 @@ impl Grid {
     }
 
     /// Adds the grid as lines. A heading has an empty line before it.
-    pub fn print(&self, out: &mut Writer) {
+    pub(in crate::report) fn print(&self, out: &mut Writer) {
         let room = out.style().table_columns();
         let blocks = self.blocks(room);
         for (at, (columns, layout)) in blocks.iter().enumerate() {
@@ -295,7 +295,7 @@ impl Grid {
                     out.blank();
                 }
                 let indent = " ".repeat(layout.indent.saturating_sub(2));
-                out.title(&format!("{indent}{text}"));
+                out.indented(Ink::Title, &format!("{indent}{text}"));
             }
             // One block has it.
             Row::Note(text) if is_first => {

@@ -68,11 +68,6 @@ fn machine_lines(machine: &Machine) -> [(&'static str, String); 3] {
         || "memory unknown".to_owned(),
         |bytes| format!("{} GiB", number::three_digits(bytes as f64 / (1_u64 << 30) as f64)),
     );
-    let boost = match machine.boost {
-        Some(true) => "boost on",
-        Some(false) => "boost off",
-        None => "boost unknown",
-    };
     let model = known("", &machine.cpu_model).trim_start().to_owned();
     // The last one is the one that both ends share, if any.
     let cache = machine.caches.last().map(|cache| clean(cache)).unwrap_or_default();
@@ -91,7 +86,7 @@ fn machine_lines(machine: &Machine) -> [(&'static str, String); 3] {
             "  power     ",
             join(&[
                 known("governor", &machine.governor),
-                boost.to_owned(),
+                machine.boost_words().to_owned(),
                 known("CPUs allowed", &machine.allowed_cpus),
                 known("id", &machine.id),
             ]),

@@ -44,8 +44,7 @@ fn print_study(out: &mut Document, study: &StudyResult, full: bool, is_page: boo
 }
 
 fn print_table(out: &mut Document, table: &StudyTable) {
-    out.blank();
-    out.title(format!("  {}: {}", name_of_table(&table.table), clean(&table.statistic)));
+    out.part(format!("  {}: {}", name_of_table(&table.table), clean(&table.statistic)));
     let lines: Vec<Line<'_>> =
         table.rows.iter().take(ROWS_MAX).map(|row| Line { row, unit: &table.unit }).collect();
     let heading = |line: &Line<'_>| clean(&line.row.mechanism).replace('_', " ");

@@ -506,9 +506,9 @@ pub trait Server: 'static {
 /// the object: its name is reserved. Interceptors of the server do not see the calls.
 ///
 /// The methods of [`Server`] for a service that is shared by threads. Write the methods as
-/// `async fn`: their futures run on the executor of the server's loop, or where
-/// `ServerAsyncDispatcher::spawn_on` puts them. The future of a call that is cancelled, whose
-/// deadline has passed or whose caller is gone is dropped.
+/// `async fn`, with a `CallContext` and the request by value: their futures run on the executor
+/// of the server's loop, or where `ServerAsyncDispatcher::spawn_on` puts them. The future of a
+/// call that is cancelled, whose deadline has passed or whose caller is gone is dropped.
 ///
 /// The caller gets the status that a method returns.
 pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {

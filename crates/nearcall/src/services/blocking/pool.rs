@@ -26,6 +26,7 @@ use crate::status::Status;
 
 /// What a full [`BlockingPool`] does with one more call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum WhenFull {
     /// Answers `RESOURCE_EXHAUSTED` at once, so that the caller can go elsewhere.
     #[default]
@@ -45,6 +46,8 @@ pub enum WhenFull {
 ///
 /// With its last clone the pool closes: calls that wait in it are answered `UNAVAILABLE`. Methods
 /// that run are not waited for; their threads end after them, and their answers still count.
+///
+/// See [`Blocking`](crate::service::Blocking) for an example.
 #[derive(Clone)]
 pub struct BlockingPool {
     handle: Arc<Handle>,

@@ -129,6 +129,8 @@ impl<Q> fmt::Debug for ItemReceiver<Q> {
 }
 
 /// Reads the items of an async method that takes a stream.
+///
+/// [`ItemReceiver`] is its kind for methods that block.
 pub struct AsyncItemReceiver<Q> {
     reader: Reader,
     has_ended: bool,

@@ -63,6 +63,8 @@ impl<R> fmt::Debug for ItemSender<R> {
 /// Sends the items of an async method that replies with a stream.
 ///
 /// The end of the call is what the future of the method returns. Dropping the sender ends nothing.
+///
+/// [`ItemSender`] is its kind for methods that block.
 pub struct AsyncItemSender<R>(ItemSender<R>);
 
 impl<R: Message> AsyncItemSender<R> {
