@@ -23,8 +23,8 @@ use crate::waking;
 /// The items of a method that replies with a stream. Await them one by one or as a
 /// [`Stream`], or drop it, which cancels the call.
 ///
-/// What has come is returned without a wait. A task that reads a fast stream yields now and then,
-/// so that others of its executor run.
+/// What has come is returned without a wait, also after the deadline what came before it. A task
+/// that reads a fast stream yields now and then, so that others of its executor run.
 ///
 /// The service may send only as much as [`Limits::stream_window_bytes`] beyond what was read here.
 ///
