@@ -12,7 +12,7 @@ use crate::report::number::Measured;
 use crate::words::words;
 
 /// How far a figure can be trusted. The order is from best to worst, so the worst is `max`. What
-/// the letters say of tails is said here; those of medians are by width: [`of_median`].
+/// the letters say of tails is said here; those of medians are by width: `of_median`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Grade {
     /// Undisturbed, as on an isolated CPU.

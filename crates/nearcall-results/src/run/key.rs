@@ -263,7 +263,7 @@ impl Cell {
         }
     }
 
-    /// Returns the value of [`Cell::main_fact`] with its launches. `None` if the cell has none.
+    /// Returns the value of the main fact with its launches. `None` if the cell has none.
     #[must_use]
     pub fn headline(&self) -> Option<Headline<'_>> {
         let fact = self.main_fact();

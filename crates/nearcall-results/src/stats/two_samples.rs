@@ -11,7 +11,7 @@
 //! for a hundred cells none of them can become small, whatever happened. Welch's t test on
 //! logarithms has no such bound, does not ask for equal spreads, and errs towards finding nothing
 //! where one launch is far off: that launch widens the spread. The correction for many cells is
-//! explained at [`benjamini_hochberg`].
+//! explained at `benjamini_hochberg`.
 
 use super::{half_width, is_positive, mean, student, variance};
 
