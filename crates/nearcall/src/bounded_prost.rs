@@ -18,7 +18,9 @@ use std::cell::Cell;
 use ::prost_types::value::Kind;
 use ::prost_types::{ListValue, Struct, Value};
 
-pub use ::prost::{DecodeError, Message, Name, UnknownEnumValue, alloc, bytes};
+// Everything, and what is defined here hides its namesake: the code of a later `prost-derive` may
+// name any of it.
+pub use ::prost::*;
 
 use crate::limits::MESSAGE_DEPTH_MAX;
 
@@ -125,15 +127,12 @@ fn is_struct_within(fields: &Struct, levels: usize) -> bool {
 
 /// `prost::encoding`, but for the lengths of messages within messages.
 pub mod encoding {
-    pub use ::prost::encoding::{
-        DecodeContext, bool, bytes, double, fixed32, fixed64, float, int32, int64, sfixed32,
-        sfixed64, sint32, sint64, skip_field, string, uint32, uint64, wire_type,
-    };
+    pub use ::prost::encoding::*;
 
     /// Messages with their lengths before them.
     pub mod message {
         use ::prost::Message;
-        pub use ::prost::encoding::message::{encode, encode_repeated, merge, merge_repeated};
+        pub use ::prost::encoding::message::*;
         use ::prost::encoding::{encoded_len_varint, key_len};
 
         use crate::bounded_prost::message_below;
@@ -153,7 +152,7 @@ pub mod encoding {
     /// Messages between two tags.
     pub mod group {
         use ::prost::Message;
-        pub use ::prost::encoding::group::{encode, encode_repeated, merge, merge_repeated};
+        pub use ::prost::encoding::group::*;
         use ::prost::encoding::key_len;
 
         use crate::bounded_prost::message_below;
@@ -175,10 +174,7 @@ pub mod encoding {
             pub mod $name {
                 use std::hash::Hash;
 
-                pub use ::prost::encoding::$name::{
-                    encode, encode_with_default, encoded_len_with_default, merge,
-                    merge_with_default,
-                };
+                pub use ::prost::encoding::$name::*;
 
                 use crate::bounded_prost::below;
 

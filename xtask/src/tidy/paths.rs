@@ -76,7 +76,10 @@ impl Names {
                     if let Ok(item) = parse2::<ItemUse>(tokens[at..=end].iter().cloned().collect())
                     {
                         let is_public = at > 0 && is_visibility(&tokens[at - 1]);
-                        self.read_use(&item.tree, &[], inline, is_public);
+                        // Behind a leading `::` is another crate.
+                        if item.leading_colon.is_none() {
+                            self.read_use(&item.tree, &[], inline, is_public);
+                        }
                         at = end;
                     }
                     at += 1;
@@ -237,6 +240,7 @@ mod tests {
             "use super::{a::{self, B as C}, d::*};\nuse self::e;",
             &["1: a = super::a", "1: C = super::a::B", "1: * = super::d", "2: e = self::e"],
         );
+        check("pub use ::a::*;\nuse b::c;", &["2: c = b::c"]);
     }
 
     #[test]
