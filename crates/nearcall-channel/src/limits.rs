@@ -166,6 +166,16 @@ pub(crate) const EMPTY_POLLS_PER_CHECK: u32 = 16;
 /// within 100 ms.
 pub(crate) const BELL_CHECK_INTERVAL_NS: u64 = 10_000_000;
 
+/// Slots of a lane, each of which has a long fragment: of the first lane of an end, and of the one
+/// that it makes when its reader has fallen behind by a whole lane. Eight stay in a second-level
+/// cache together with the buffers of both users. Of 64, an end that sleeps is woken once for half
+/// a MiB, so that a wake-up costs less than the copies.
+pub(crate) const LANE_SLOTS: [usize; 2] = [8, 64];
+
+const _: () = assert!(
+    2 * LANE_SLOTS[1] * FRAGMENT_BYTES <= SEGMENT_BYTES_PER_END_MAX - SLOT_BYTES_PER_END_MAX
+);
+
 /// A fragment up to here goes through the ring: eight of them fit the pages that it has anyway.
 /// Above, a second cache line for the indirect frame costs less than the ring's frames, which begin
 /// anywhere.

@@ -17,7 +17,7 @@ use crate::error::{ReceiveError, SendError, Violation};
 use crate::fds::ChannelFds;
 use crate::fragment::FragmentHeader;
 use crate::limits::{
-    BELL_CHECK_INTERVAL_NS, EMPTY_POLLS_PER_CHECK, FRAGMENT_BYTES, LANE_IDLE,
+    BELL_CHECK_INTERVAL_NS, EMPTY_POLLS_PER_CHECK, FRAGMENT_BYTES, LANE_IDLE, LANE_SLOTS,
     RING_FRAGMENT_BYTES_MAX, SPINS_PER_LIFE_CHECK,
 };
 use crate::liveness::PeerLiveness;
@@ -25,8 +25,8 @@ use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
 use crate::shm::doorbell::{Doorbell, Memory, SleepOn, Waiter, Waker};
 use crate::shm::lane::{LaneIn, LaneOut};
-use crate::shm::layout::lane::{INDIRECT_BYTES, LANE_SLOTS};
-use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, fragment_range, frame_bytes};
+use crate::shm::layout::lane::INDIRECT_BYTES;
+use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, SLEEP, fragment_range, frame_bytes};
 use crate::shm::ring::{Consumer, Producer};
 use crate::spin::Spinner;
 use crate::sync::Ordering;
@@ -86,10 +86,10 @@ struct ShmTransport<D> {
 struct Lanes {
     out: LaneOut,
     incoming: LaneIn,
-    /// The last fragment found no free slot.
-    wants_slot: bool,
-    /// Fragments read from the other end's lane since we last rang for room.
-    unrung_fragments: usize,
+    /// The length of the fragment that found no room; zero if the last one did.
+    wanted_bytes: usize,
+    /// How many slots the next fragment may be in.
+    slots: usize,
 }
 
 /// The parts that two doorbells need to meet: made by the server, completed by the client.
@@ -324,6 +324,9 @@ impl<D: Doorbell> ShmTransport<D> {
     ) -> u64 {
         self.ring_for_room(0);
         let on = self.sleeps_on();
+        if let Some(lanes) = &mut self.lanes {
+            lanes.slots = LANE_SLOTS[1];
+        }
         loop {
             self.maintain_lanes(interest);
             self.doorbell.prepare(&self.memory);
@@ -401,20 +404,30 @@ impl<D: Doorbell> ShmTransport<D> {
         if !lanes.out.open() {
             return None;
         }
-        lanes.wants_slot = false;
+        let is_reader_asleep = self.memory.peer.load32(SLEEP, Ordering::Relaxed) != 0;
+        lanes.slots = LANE_SLOTS[usize::from(is_reader_asleep)];
+        // Looks at what the other end has read only if the first slots seem to be busy.
+        let free_at = lanes.out.free_at(fragment_bytes, LANE_SLOTS[0]);
+        let _ = self.producer.is_read_to(&self.memory.peer, free_at);
         let ready = |transport: &mut Self| {
             let may = transport.producer.may_reserve(&transport.memory.peer, INDIRECT_BYTES)
-                && transport.has_slot();
+                && transport.has_lane_room(fragment_bytes);
             u64::from(may)
         };
-        if self.wait_until(Interest::Send, deadline, ready) == 0 {
-            if self.liveness.is_gone() {
-                return Some(Err(SendError::PeerGone));
-            }
-            if let Some(lanes) = &mut self.lanes {
-                lanes.wants_slot = true;
-            }
+        let mut has_room = self.wait_until(Interest::Send, deadline, ready) != 0;
+        if self.liveness.is_gone() {
+            return Some(Err(SendError::PeerGone));
+        }
+        if !has_room && let Some(lanes) = &mut self.lanes {
+            // No wait is left, or a long one: the reader rings for half of all slots.
+            (lanes.wanted_bytes, lanes.slots) = (fragment_bytes, LANE_SLOTS[1]);
+            has_room = ready(self) != 0;
+        }
+        if !has_room {
             return Some(Err(SendError::Full));
+        }
+        if let Some(lanes) = &mut self.lanes {
+            lanes.wanted_bytes = 0;
         }
         self.record_empty_poll();
         let Memory { own, peer } = &self.memory;
@@ -423,15 +436,21 @@ impl<D: Doorbell> ShmTransport<D> {
             Err(violation) => return Some(Err(violation.into())),
         };
         let Some(place) = place else { return Some(Err(SendError::Full)) };
+        if let Some(lanes) = &mut self.lanes {
+            lanes.out.take(fragment_bytes, self.producer.consumed());
+        }
         self.reserved = (place, fragment_bytes);
         self.reserved_in_lane = true;
         Some(Ok(()))
     }
 
-    /// Returns whether the next slot of our lane is free, or the other end lies about it.
-    fn has_slot(&mut self) -> bool {
-        let free_at = self.lanes.as_ref().map_or(0, |lanes| lanes.out.free_at());
+    /// Returns whether the next fragment has a slot in our lane, or the other end lies about it.
+    /// Makes a larger lane if all slots are busy.
+    fn has_lane_room(&mut self, fragment_bytes: usize) -> bool {
+        let Some(lanes) = &mut self.lanes else { return true };
+        let free_at = lanes.out.free_at(fragment_bytes, lanes.slots);
         self.producer.is_read_to(&self.memory.peer, free_at).unwrap_or(true)
+            || lanes.slots > LANE_SLOTS[0] && lanes.out.grow()
     }
 
     /// Before a sleep.
@@ -460,8 +479,10 @@ impl<D: Doorbell> ShmTransport<D> {
             Interest::Send => {
                 let frame = frame_bytes(self.producer.fragment_bytes_max());
                 self.producer.has_room(&self.memory.peer, 2 * frame as u64).unwrap_or(true)
-                    && (self.lanes.as_ref().is_none_or(|lanes| !lanes.wants_slot)
-                        || self.has_slot())
+                    && match self.lanes.as_ref().map_or(0, |lanes| lanes.wanted_bytes) {
+                        0 => true,
+                        wanted_bytes => self.has_lane_room(wanted_bytes),
+                    }
             }
         }
     }
@@ -491,8 +512,8 @@ impl Lanes {
         has_lanes.then(|| Self {
             out: LaneOut::new(&settings.control),
             incoming: LaneIn::new(&settings.control),
-            wants_slot: false,
-            unrung_fragments: 0,
+            wanted_bytes: 0,
+            slots: LANE_SLOTS[1],
         })
     }
 
@@ -509,7 +530,7 @@ impl<D: Doorbell> ShmTransport<D> {
         let place = fragment_range(self.reserved.0, INDIRECT_BYTES);
         self.memory.own.slice_mut(place).copy_from_slice(&lanes.out.indirect_word().to_le_bytes());
         let busy_until = self.producer.publish_indirect(&self.memory.own, header);
-        lanes.out.mark_used(busy_until);
+        lanes.out.mark_used(header.fragment_bytes as usize, busy_until);
     }
 
     /// The frame at `place` says where the current fragment lies.
@@ -539,12 +560,7 @@ impl<D: Doorbell> ShmTransport<D> {
     fn finish_in_lane(&mut self) -> u64 {
         self.current_in_lane = false;
         let Some(lanes) = &mut self.lanes else { return 0 };
-        lanes.unrung_fragments += 1;
-        if lanes.unrung_fragments < LANE_SLOTS / 2 {
-            return self.room_worth_ringing;
-        }
-        lanes.unrung_fragments = 0;
-        0
+        if lanes.incoming.is_worth_ringing() { 0 } else { self.room_worth_ringing }
     }
 }
 
@@ -562,14 +578,16 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
             && lanes.out.open()
         {
             let fragments = message_bytes.div_ceil(FRAGMENT_BYTES);
-            let busy_until = lanes.out.busy_until();
             // Notes, and a last fragment that is short enough for the ring.
             let frames =
                 fragments * frame_bytes(INDIRECT_BYTES) + frame_bytes(RING_FRAGMENT_BYTES_MAX);
             let (producer, peer) = (&mut self.producer, &self.memory.peer);
-            return fragments <= LANE_SLOTS
-                && producer.is_read_to(peer, busy_until).unwrap_or(false)
-                && producer.has_room(peer, 2 * frames as u64).unwrap_or(false);
+            // Looks at the other end, if anything that it has to read may matter.
+            let _ = producer.is_read_to(peer, lanes.out.busy_until());
+            let consumed = producer.consumed();
+            return producer.has_room(peer, 2 * frames as u64).unwrap_or(false)
+                && (lanes.out.has_room_for(message_bytes, consumed)
+                    || lanes.out.grow() && lanes.out.has_room_for(message_bytes, consumed));
         }
         self.producer.has_room_for(&self.memory.peer, message_bytes).unwrap_or(false)
     }

@@ -46,7 +46,7 @@ impl Files {
         let file =
             |bytes| OwnRegion::create("nearcall-fuzz", bytes, Backing::Lazy).expect("memory");
         let ((small, a), (lane, b), (counts, c)) =
-            (file(SEGMENT_BYTES), file(LANE_BYTES), file(SEGMENT_BYTES));
+            (file(SEGMENT_BYTES), file(LANE_BYTES[0]), file(SEGMENT_BYTES));
         let pipe = pipe::create().expect("a pipe");
         let (one, other) = socket::unix_pair(Kind::Seqpacket).expect("a pair of sockets");
         let (fds, line) = ([a, b, c, pipe.read, pipe.write], [one, other]);
@@ -91,7 +91,7 @@ impl Line {
         let [kind, low, high, file] = steps.take()?;
         let file = usize::from(file) % 5;
         let bytes = match kind & 4 {
-            0 if file == 1 => LANE_BYTES,
+            0 if file == 1 => LANE_BYTES[0],
             0 => SEGMENT_BYTES,
             _ => steps.number()? as usize,
         };

@@ -58,7 +58,7 @@ fn control_step(
         }
         6 => {
             return Some(segments.get(SegmentId(steps.half()?)).map(|region| {
-                assert!(matches!(region.len(), SEGMENT_BYTES | LANE_BYTES));
+                assert!([SEGMENT_BYTES, LANE_BYTES[0]].contains(&region.len()));
                 region.bytes(region.len() - 8..region.len()).copy_to(&mut [0; 8]);
             }));
         }
@@ -236,7 +236,7 @@ fn read_fragment(reader: &mut Option<LaneIn>, steps: &mut Steps<'_>) -> Option<(
         *reader = None;
     } else if let (Ok(place), Some(region)) = (outcome, lane.region()) {
         assert!(place.len() == fragment_bytes && fragment_bytes <= FRAGMENT_BYTES);
-        assert_eq!(region.len(), LANE_BYTES);
+        assert_eq!(region.len(), LANE_BYTES[0]);
         // Panics outside the lane.
         region.bytes(place).copy_to(&mut vec![0; fragment_bytes]);
     }
@@ -246,10 +246,11 @@ fn read_fragment(reader: &mut Option<LaneIn>, steps: &mut Steps<'_>) -> Option<(
 fn send_fragment(out: &mut LaneOut, sent: &mut u64, steps: &mut Steps<'_>) -> Option<()> {
     let bytes = steps.length()?.min(FRAGMENT_BYTES);
     if out.open() {
-        assert!(out.free_at() <= *sent);
+        assert!(out.free_at(bytes, usize::MAX) <= *sent);
+        out.take(bytes, *sent);
         out.room(bytes).fill(0xA5);
         *sent += 1;
-        out.mark_used(*sent);
+        out.mark_used(bytes, *sent);
         assert_eq!(out.busy_until(), *sent);
     }
     Some(())

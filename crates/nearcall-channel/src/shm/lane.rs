@@ -1,22 +1,26 @@
 //! The lane: where the fragments of long messages lie, so that the ring stays as small as short
 //! messages need it.
 //!
-//! A lane is a segment (`segments.rs`) of [`LANE_SLOTS`] slots of one fragment each. A fragment in
-//! it is an indirect frame in the ring, one cache line in which its place is written:
+//! A lane is a segment (`segments.rs`) with room for fragments. A fragment in it is an indirect
+//! frame in the ring, one cache line in which its place is written:
 //!
 //! ```text
-//! | word: as of a fragment, with PAD | segment: u16, slot: u16, 0: u32 | ... |
+//! | word: as of a fragment, with PAD | segment: u16, place: u32, 0: u16 | ... |
 //! ```
 //!
-//! Slots go round. One is free again when the other end has read the ring past its frame, so the
-//! lane needs no word of its own. The sender makes its lane with the first long fragment; where
-//! there is no memory or no room on the control line, fragments go through the ring as ever. It
+//! The room is divided into slots of [`SLOT_BYTES`]. A fragment lies in one slot, behind those that
+//! were put there since the slot was taken. A slot is free again when the other end has read the
+//! ring past the last frame that names it, so the lane needs no word of its own. The first free
+//! slot is taken, of a few while both ends are awake, so that the fragments are in a near cache; a
+//! sender uses all slots while the reader sleeps, and before it would sleep itself. The sender
+//! makes its lane with the first long fragment, and a larger one when the reader has fallen behind
+//! by a whole lane; where there is no memory or no room on the control line, it does without. It
 //! takes the lane back when it was not used for [`LANE_IDLE`], at a sleep after that. A thread that
 //! sleeps in its call wakes once for it; an event loop does not, it does so when it next goes to
 //! sleep. The reader lets go in the same way.
 //!
 //! **Invariants:** an indirect frame is checked before anything of it is used; an end without a
-//! lane works. **Not here:** waiting for a slot (`shm.rs`), the ring (`ring.rs`).
+//! lane works. **Not here:** waiting for room (`shm.rs`), the ring (`ring.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,8 +31,11 @@ use nearcall_os::region::{OwnRegion, PeerRegion};
 
 use crate::control::Control;
 use crate::error::{ReceiveError, Violation};
-use crate::limits::{FRAGMENT_BYTES, LANE_CHECKS_MAX, LANE_IDLE, LANE_RETRY_FRAGMENTS};
-use crate::shm::layout::lane::{LANE_BYTES, LANE_SLOTS, indirect_place, indirect_word, slot_at};
+use crate::limits::{LANE_CHECKS_MAX, LANE_IDLE, LANE_RETRY_FRAGMENTS};
+use crate::shm::layout::FRAME_ALIGN;
+use crate::shm::layout::lane::{
+    LANE_BYTES, SLOT_BYTES, indirect_place, indirect_word, offset_of, slots_of,
+};
 use crate::shm::segment_table::SegmentId;
 use crate::shm::segments::{OwnSegments, PeerSegments};
 
@@ -54,6 +61,10 @@ impl Rest {
 pub(crate) struct LaneOut {
     segments: OwnSegments,
     lane: Option<Lane>,
+    /// The lane before this one, and how far the other end must have read before it is retired.
+    outgrown: Option<(SegmentId, u64)>,
+    /// The reader has fallen behind by a whole lane once.
+    is_large: bool,
     fragments_until_retry: u32,
 }
 
@@ -61,15 +72,48 @@ pub(crate) struct LaneOut {
 struct Lane {
     id: SegmentId,
     region: OwnRegion,
-    /// Of each slot: how far the other end must have read before it is free.
-    busy_until: [u64; LANE_SLOTS],
-    next: usize,
+    /// Of each slot: how far the other end must have read for it to be free.
+    busy_until: Box<[u64]>,
+    /// How far the other end must have read for all slots to be free.
+    all_until: u64,
+    /// The slot of the next fragment, and how much of it is in use.
+    slot: usize,
+    filled: usize,
     rest: Rest,
+}
+
+impl Lane {
+    fn new((id, region): (SegmentId, OwnRegion)) -> Self {
+        Self {
+            id,
+            busy_until: vec![0; slots_of(region.len())].into_boxed_slice(),
+            region,
+            all_until: 0,
+            slot: 0,
+            filled: 0,
+            rest: Rest::default(),
+        }
+    }
+
+    fn fits(&self, fragment_bytes: usize) -> bool {
+        self.filled + fragment_bytes <= SLOT_BYTES
+    }
+
+    /// The place of the next fragment in the room.
+    fn next(&self) -> usize {
+        self.slot * SLOT_BYTES + self.filled
+    }
 }
 
 impl LaneOut {
     pub(crate) fn new(control: &Arc<Control>) -> Self {
-        Self { segments: OwnSegments::new(control), lane: None, fragments_until_retry: 0 }
+        Self {
+            segments: OwnSegments::new(control),
+            lane: None,
+            outgrown: None,
+            is_large: false,
+            fragments_until_retry: 0,
+        }
     }
 
     /// Returns whether a fragment may go through the lane; makes it if there is none. Never waits.
@@ -84,51 +128,92 @@ impl LaneOut {
             self.fragments_until_retry -= 1;
             return false;
         }
-        let Ok((id, region)) = self.segments.create(LANE_BYTES) else {
+        let sizes = &LANE_BYTES[..=usize::from(self.is_large)];
+        let made = sizes.iter().rev().find_map(|bytes| self.segments.create(*bytes).ok());
+        let Some(made) = made else {
             self.fragments_until_retry = LANE_RETRY_FRAGMENTS;
             return false;
         };
-        let (busy_until, next, rest) = ([0; LANE_SLOTS], 0, Rest::default());
-        self.lane = Some(Lane { id, region, busy_until, next, rest });
+        self.lane = Some(Lane::new(made));
         true
     }
 
-    /// Returns how far the other end must have read for the next slot to be free; zero without a
-    /// lane.
+    /// Makes a larger lane in the place of one that is full, once. Returns whether there is one.
+    #[cold]
+    pub(crate) fn grow(&mut self) -> bool {
+        let Some(lane) = &self.lane else { return false };
+        if std::mem::replace(&mut self.is_large, true) {
+            return false;
+        }
+        let Ok(made) = self.segments.create(LANE_BYTES[1]) else { return false };
+        self.outgrown = Some((lane.id, lane.all_until));
+        self.lane = Some(Lane::new(made));
+        true
+    }
+
+    /// Returns how far the other end must have read for the next fragment to have one of the first
+    /// `slots`; zero without a lane, or if it fits behind the last fragment.
     #[inline]
-    pub(crate) fn free_at(&self) -> u64 {
-        self.lane.as_ref().map_or(0, |lane| lane.busy_until[lane.next])
+    pub(crate) fn free_at(&self, fragment_bytes: usize, slots: usize) -> u64 {
+        match &self.lane {
+            Some(lane) if !lane.fits(fragment_bytes) => {
+                lane.busy_until.iter().take(slots).copied().min().unwrap_or(0)
+            }
+            _ => 0,
+        }
     }
 
-    /// Returns how far the other end must have read for all slots to be free.
+    /// Chooses the slot of the next fragment, given that the other end has read so far, which is as
+    /// far as [`free_at`](Self::free_at) has it.
+    #[inline]
+    pub(crate) fn take(&mut self, fragment_bytes: usize, consumed: u64) {
+        if let Some(lane) = &mut self.lane
+            && !lane.fits(fragment_bytes)
+        {
+            lane.slot = lane.busy_until.iter().position(|until| *until <= consumed).unwrap_or(0);
+            lane.filled = 0;
+        }
+    }
+
+    /// Returns how far the other end must have read for everything to be free.
     pub(crate) fn busy_until(&self) -> u64 {
-        self.lane.as_ref().map_or(0, |lane| lane.busy_until.into_iter().max().unwrap_or(0))
+        let outgrown = self.outgrown.map_or(0, |(_, until)| until);
+        self.lane.as_ref().map_or(0, |lane| lane.all_until).max(outgrown)
     }
 
-    /// Returns the word of the indirect frame that names the next slot.
+    /// Returns whether the fragments of a message have slots now, given how far the other end has
+    /// read.
+    pub(crate) fn has_room_for(&self, message_bytes: usize, consumed: u64) -> bool {
+        let Some(lane) = &self.lane else { return false };
+        let free = lane.busy_until.iter().filter(|until| **until <= consumed);
+        message_bytes.div_ceil(SLOT_BYTES) <= free.count()
+    }
+
+    /// Returns the word of the indirect frame that names the place of the next fragment.
     #[inline]
     pub(crate) fn indirect_word(&self) -> u64 {
-        self.lane.as_ref().map_or(0, |lane| indirect_word(lane.id.0, lane.next))
+        self.lane.as_ref().map_or(0, |lane| indirect_word(lane.id.0, lane.next()))
     }
 
-    /// The first `bytes` of the next slot, which is free.
+    /// The place of the next fragment, which is free.
     #[inline]
-    pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
+    pub(crate) fn room(&mut self, fragment_bytes: usize) -> &mut [u8] {
         match &mut self.lane {
             Some(lane) => {
-                let start = slot_at(lane.next);
-                lane.region.slice_mut(start..start + bytes)
+                let start = offset_of(lane.next());
+                lane.region.slice_mut(start..start + fragment_bytes)
             }
             None => &mut [],
         }
     }
 
-    /// The next slot was published; it is free when the other end has read so far.
+    /// The next fragment was published; its place is free when the other end has read so far.
     #[inline]
-    pub(crate) fn mark_used(&mut self, busy_until: u64) {
+    pub(crate) fn mark_used(&mut self, fragment_bytes: usize, busy_until: u64) {
         if let Some(lane) = &mut self.lane {
-            lane.busy_until[lane.next] = busy_until;
-            lane.next = (lane.next + 1) % LANE_SLOTS;
+            lane.busy_until[lane.slot] = busy_until;
+            lane.filled += fragment_bytes.next_multiple_of(FRAME_ALIGN);
+            lane.all_until = busy_until;
             lane.rest.used = true;
         }
     }
@@ -138,11 +223,14 @@ impl LaneOut {
         self.lane.is_some()
     }
 
-    /// At a sleep, with what the other end has read: takes a lane back that rested long enough.
+    /// At a sleep, with what the other end has read: takes lanes back that rested long enough or
+    /// were outgrown.
     pub(crate) fn maintain(&mut self, consumed: u64) {
+        if let Some((id, _)) = self.outgrown.take_if(|(_, until)| *until <= consumed) {
+            self.segments.retire(id);
+        }
         let Some(lane) = &mut self.lane else { return };
-        let all_free = lane.busy_until.iter().all(|deadline| *deadline <= consumed);
-        if lane.rest.is_over(clock::now()) && all_free {
+        if lane.rest.is_over(clock::now()) && lane.all_until <= consumed {
             self.segments.retire(lane.id);
             self.lane = None;
         }
@@ -154,6 +242,9 @@ impl LaneOut {
 pub(crate) struct LaneIn {
     segments: PeerSegments,
     lane: Option<(SegmentId, Arc<PeerRegion>)>,
+    /// The slot of the last fragment, and the slots that were read since the last ring for room.
+    slot: usize,
+    unrung_slots: usize,
     rest: Rest,
     /// Looks since the last fragment whether it was taken back.
     looks: u32,
@@ -161,7 +252,14 @@ pub(crate) struct LaneIn {
 
 impl LaneIn {
     pub(crate) fn new(control: &Arc<Control>) -> Self {
-        Self { segments: PeerSegments::new(control), lane: None, rest: Rest::default(), looks: 0 }
+        Self {
+            segments: PeerSegments::new(control),
+            lane: None,
+            slot: 0,
+            unrung_slots: 0,
+            rest: Rest::default(),
+            looks: 0,
+        }
     }
 
     /// Returns where the fragment of `fragment_bytes` lies that `word` names: one load of it, given
@@ -172,21 +270,40 @@ impl LaneIn {
         word: u64,
         fragment_bytes: usize,
     ) -> Result<Range<usize>, ReceiveError> {
-        let (id, slot) = indirect_place(word).ok_or(Violation::BadSegment)?;
+        let (id, place) = indirect_place(word).ok_or(Violation::BadSegment)?;
         let id = SegmentId(id);
-        if fragment_bytes > FRAGMENT_BYTES {
-            return Err(Violation::BadSegment.into());
-        }
         if self.lane.as_ref().is_none_or(|(known, _)| *known != id) {
             let region = self.segments.get(id)?;
-            if region.len() != LANE_BYTES {
+            if !LANE_BYTES.contains(&region.len()) {
                 return Err(Violation::BadSegment.into());
             }
             self.lane = Some((id, Arc::clone(region)));
         }
+        let (slot, filled) = (place / SLOT_BYTES, place % SLOT_BYTES);
+        if slot >= self.slots() || fragment_bytes > SLOT_BYTES - filled {
+            return Err(Violation::BadSegment.into());
+        }
+        self.unrung_slots += usize::from(slot != self.slot);
+        self.slot = slot;
         (self.rest.used, self.looks) = (true, 0);
-        let start = slot_at(slot);
+        let start = offset_of(place);
         Ok(start..start + fragment_bytes)
+    }
+
+    fn slots(&self) -> usize {
+        self.lane.as_ref().map_or(0, |(_, region)| slots_of(region.len()))
+    }
+
+    /// Returns, once for each half of the lane that was read, that the sender is to be rung: its
+    /// sleep for room is then worth a wake-up. A sender that waits has a fragment that is not read
+    /// in every slot.
+    #[inline]
+    pub(crate) fn is_worth_ringing(&mut self) -> bool {
+        let is_worth = self.unrung_slots >= self.slots() / 2;
+        if is_worth {
+            self.unrung_slots = 0;
+        }
+        is_worth
     }
 
     /// Returns the memory that the result of `find` is in.

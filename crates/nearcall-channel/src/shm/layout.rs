@@ -47,7 +47,7 @@ use crate::limits;
 const MAGIC: u64 = u64::from_le_bytes(*b"nearshm\0");
 
 /// Goes up with every change to a picture of this file.
-const LAYOUT_VERSION: u32 = 2;
+const LAYOUT_VERSION: u32 = 3;
 
 /// Alignment of frames: a cache line.
 pub(crate) const FRAME_ALIGN: usize = 64;
@@ -302,50 +302,56 @@ pub(crate) mod sleep_word {
     const _: () = assert!(FOR_MESSAGE | FOR_ROOM | ON_DESCRIPTOR == NEXT_SLEEP - 1);
 }
 
-/// A lane: a segment of slots of one fragment each, and the indirect frames that name them.
+/// A lane: a segment of room for fragments, and the indirect frames that name their places.
 ///
 /// ```text
-/// | word: as of a fragment, with PAD | segment: u16, slot: u16, 0: u32 | ... |
+/// | word: as of a fragment, with PAD | segment: u16, place: u32, 0: u16 | ... |
+///   place: where the fragment begins in the room, in units of 64 bytes
 /// ```
 pub(crate) mod lane {
-    use super::FRAME_WORD_BYTES;
-    use crate::limits::FRAGMENT_BYTES;
+    use super::{FRAME_ALIGN, FRAME_WORD_BYTES};
+    use crate::limits::{FRAGMENT_BYTES, LANE_SLOTS};
 
-    /// Fragments in flight: the reader copies one out while the next are written, and neither
-    /// waits.
-    pub(crate) const LANE_SLOTS: usize = 8;
+    /// The offset of the room. Half a page off the users' buffers, which usually begin at a page or
+    /// just behind: a copy between places that agree in their lower 12 bits took six times as long,
+    /// since the processor takes its own stores for what it loads.
+    const ROOM_AT: usize = 2 << 10;
 
-    /// The offset of the first slot. Half a page off the users' buffers, which usually begin at a
-    /// page or just behind: a copy between places that agree in their lower 12 bits took six times
-    /// as long, since the processor takes its own stores for what it loads.
-    const SLOTS_AT: usize = 2 << 10;
+    /// Size of a slot, which has one long fragment or several shorter ones, in bytes.
+    pub(crate) const SLOT_BYTES: usize = FRAGMENT_BYTES;
 
-    /// Size of a lane, in bytes.
-    pub(crate) const LANE_BYTES: usize = SLOTS_AT + LANE_SLOTS * FRAGMENT_BYTES;
+    /// Sizes of lanes, in bytes.
+    pub(crate) const LANE_BYTES: [usize; 2] =
+        [ROOM_AT + LANE_SLOTS[0] * SLOT_BYTES, ROOM_AT + LANE_SLOTS[1] * SLOT_BYTES];
 
     /// Bytes of an indirect frame, behind the word.
     pub(crate) const INDIRECT_BYTES: usize = 8;
 
-    /// Returns where a slot begins.
-    pub(crate) const fn slot_at(slot: usize) -> usize {
-        SLOTS_AT + slot * FRAGMENT_BYTES
+    /// Returns the offset of a place of the room in the segment.
+    pub(crate) const fn offset_of(place: usize) -> usize {
+        ROOM_AT + place
     }
 
-    /// Returns the bytes of the indirect frame that names a slot.
-    pub(crate) fn indirect_word(segment: u16, slot: usize) -> u64 {
-        u64::from(segment) | (slot as u64) << 16
+    /// Returns the slots of a lane of `bytes`.
+    pub(crate) const fn slots_of(bytes: usize) -> usize {
+        (bytes - ROOM_AT) / SLOT_BYTES
     }
 
-    /// Returns the segment and the slot that an indirect frame of the peer names; `None` if no
-    /// correct peer writes that.
+    /// Returns the bytes of the indirect frame that names a place, a multiple of 64.
+    pub(crate) fn indirect_word(segment: u16, place: usize) -> u64 {
+        u64::from(segment) | ((place / FRAME_ALIGN) as u64) << 16
+    }
+
+    /// Returns the segment and the place that an indirect frame of the peer names; `None` if no
+    /// correct peer writes that. The place may be in no lane.
     pub(crate) fn indirect_place(word: u64) -> Option<(u16, usize)> {
         #[allow(clippy::cast_possible_truncation, reason = "the two fields of the word")]
-        let (segment, slot) = (word as u16, usize::from((word >> 16) as u16));
-        (word >> 32 == 0 && slot < LANE_SLOTS).then_some((segment, slot))
+        let (segment, unit) = (word as u16, (word >> 16) as u32);
+        (word >> 48 == 0).then_some((segment, unit as usize * FRAME_ALIGN))
     }
 
-    const _: () = assert!(slot_at(0) == 2048 && slot_at(LANE_SLOTS) == LANE_BYTES);
     const _: () = assert!(INDIRECT_BYTES == FRAME_WORD_BYTES);
+    const _: () = assert!(SLOT_BYTES.is_multiple_of(FRAME_ALIGN));
 }
 
 /// The memory file of two semaphores, one for each end. Both write it.

@@ -30,7 +30,7 @@ macro_rules! for_each_case {
                 a_message_released_half_read, reading_in_place;
             room: a_full_channel_refuses_and_loses_nothing, deadlines_are_kept,
                 a_late_message_is_given_up, a_slow_message_outlives_deadlines,
-                both_directions_at_once;
+                both_directions_at_once, a_sender_sleeps_once_for_many_messages;
             readiness: an_event_loop_sleeps_until_a_message, an_event_loop_sleeps_until_room,
                 an_event_loop_notices_the_end, a_disarmed_end_is_not_woken;
             capabilities: claims_of_the_table_hold, both_ends_on_one_cpu, descriptors_pass,

@@ -187,12 +187,12 @@ pub(crate) fn send(endpoint: &mut Endpoint, message: &[u8]) {
 
 /// A `Say` with much data.
 fn long_call(slot: u64) -> Vec<u8> {
-    let body = [&[0x0a, 0xe0, 0xd4, 0x03][..], &[7; 60_000]].concat();
+    let body = [&[0x0a, 0xd0, 0x89, 0x02][..], &[7; 34_000]].concat();
     call(1 << 16 | slot, "Say", &[], &body)
 }
 
 /// Calls whose replies fill any channel, and are not so many that the server reads no more.
-const LONG_CALLS: u64 = 18;
+const LONG_CALLS: u64 = 29;
 
 const OLD: [Mechanism; 5] = [
     Mechanism::Shm,
@@ -227,14 +227,14 @@ fn replies_that_are_not_read_keep_no_loop_awake_and_no_new_channel_unread() {
             long.for_each(|call| send(half.next(), &call));
             for _ in 0..LONG_CALLS {
                 let reply = receive(&mut half.old).expect("a reply");
-                assert_eq!((reply[1], reply.len() > 60_000), (Kind::Reply as u8, true));
+                assert_eq!((reply[1], reply.len() > 34_000), (Kind::Reply as u8, true));
             }
             assert_eq!(half.hear(), SwitchStep::Last);
             let done = frame(half.begun, SwitchStep::Done);
             send(half.next(), &done);
             for _ in 0..5 {
                 let reply = receive(half.next()).expect("a reply");
-                assert_eq!((reply[1], reply.len() > 60_000), (Kind::Reply as u8, true));
+                assert_eq!((reply[1], reply.len() > 34_000), (Kind::Reply as u8, true));
             }
             assert!(matches!(
                 half.old.receive(Deadline::after(PATIENCE)).err(),
@@ -489,7 +489,7 @@ fn a_client_that_does_not_read_its_old_channel_is_ended() {
             let at = stage.address.clone();
             late += stage.join(thread::spawn(move || {
                 let mut half = Half::connect(&at, from).open(Mechanism::UnixStream);
-                (0..LONG_CALLS * 3 / 4).for_each(|slot| send(&mut half.old, &long_call(slot)));
+                (0..LONG_CALLS).for_each(|slot| send(&mut half.old, &long_call(slot)));
                 half.say(SwitchStep::Last);
                 assert!(receive(half.next()).is_none());
                 // Both channels end, whichever limit it was.

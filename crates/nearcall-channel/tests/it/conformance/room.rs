@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use nearcall_channel::mechanism::DataPath;
 use nearcall_os::poll::{PollFd, PollFlags, poll};
 
 use super::claims::expect_given_up_then;
@@ -217,4 +218,40 @@ fn rest(play: &Play, endpoint: &mut Endpoint, wants_to_send: bool) {
         .collect();
     let ready = poll(&mut fds, Some(PATIENCE)).unwrap();
     assert!(ready > 0, "nothing wakes an event loop that waits for both");
+}
+
+/// A message for the lane, of which a slot has several.
+const ABOVE_RING_BYTES: usize = 1_100;
+
+/// Rings of shared memory ring a sender once much is read; the kernel wakes it for a message.
+pub(super) fn a_sender_sleeps_once_for_many_messages(play: &mut Play) {
+    const MESSAGES: u64 = 2_000;
+    let mut endpoint = play.meet();
+    if play.is_first() {
+        let before = sleeps_of_this_thread();
+        for number in 0..MESSAGES {
+            endpoint.send(&pattern(number, ABOVE_RING_BYTES), patient()).unwrap();
+        }
+        endpoint.flush(patient()).unwrap();
+        let sleeps = sleeps_of_this_thread() - before;
+        let most = match endpoint.mechanism() {
+            Mechanism::Shm => MESSAGES / 16,
+            Mechanism::ShmCondvar | Mechanism::ShmMq => MESSAGES,
+            // A ring is shorter than a lane, and a doorbell may have rung for an earlier sleep.
+            ring if ring.data_path() == DataPath::SharedMemory => MESSAGES / 4,
+            _ => MESSAGES,
+        };
+        assert!(sleeps <= most, "{sleeps} sleeps for {MESSAGES} messages, {most} are allowed");
+    } else {
+        for number in 0..MESSAGES {
+            expect_message(&mut endpoint, number, ABOVE_RING_BYTES, patient());
+        }
+    }
+    settle(play);
+}
+
+fn sleeps_of_this_thread() -> u64 {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
 }

@@ -13,7 +13,7 @@ use super::live::{CONNECTION, HANDSHAKE, LIMIT, connections};
 use crate::support::prelude::*;
 use crate::support::raw::{ACCEPT, CONSUMED, FRAMES, LAYOUT, READY, RawLine, hello};
 
-/// Size of a lane, in bytes: eight slots of 16 KiB behind half a page.
+/// Size of a lane, in bytes: room for eight fragments of 16 KiB behind half a page.
 const LANE_BYTES: usize = 2048 + 8 * (16 << 10);
 /// A ring that is large enough for lanes, in bytes.
 const RING: u32 = 128 << 10;
@@ -227,7 +227,8 @@ fn write_frame(own: &mut OwnRegion, random: &mut fastrand::Rng, frames: &mut usi
     *frames += 1;
     let place = match random.u16(..) {
         0 if lies => random.u64(..),
-        _ => random.u64(0..8) << 16,
+        // One of the places at which a whole fragment fits, in units of 64 bytes.
+        _ => (random.u64(0..8) * 256) << 16,
     };
     let bytes = match random.u16(..) {
         0 if lies => random.u64(0..1 << 28),

@@ -34,7 +34,7 @@ pub(crate) const FRAMES: usize = 512;
 /// Where the owner says what it has read.
 pub(crate) const CONSUMED: usize = 384;
 /// The version of that picture.
-pub(crate) const LAYOUT: u32 = 2;
+pub(crate) const LAYOUT: u32 = 3;
 
 /// One end of a control line without any manners.
 pub(crate) struct RawLine {

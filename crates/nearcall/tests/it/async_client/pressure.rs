@@ -159,6 +159,9 @@ fn block(served: &Served) -> JoinHandle<()> {
     thread
 }
 
+/// Bytes of a message for which no channel has room.
+const LONGER_THAN_ROOM: usize = 2 << 20;
+
 /// Whatever has told its task that it was sent is not lost with the client.
 #[timed]
 fn a_message_longer_than_the_room_is_awaited_until_it_is_in_the_channel() {
@@ -167,7 +170,7 @@ fn a_message_longer_than_the_room_is_awaited_until_it_is_in_the_channel() {
         let echo = served.echo(via);
         block_on(echo.nothing(&())).unwrap();
         let blocked = block(&served);
-        let long = Words { number: 1, data: vec![1; 1 << 20].into() };
+        let long = Words { number: 1, data: vec![1; LONGER_THAN_ROOM].into() };
         let small = words(2);
         let mut first = Box::pin(echo.note(&long));
         let mut second = Box::pin(echo.note(&small));
@@ -198,7 +201,7 @@ fn a_message_that_is_in_the_channel_in_part_has_a_deadline() {
     let echo = served.echo("");
     block_on(echo.nothing(&())).unwrap();
     let blocked = block(&served);
-    let long = Words { number: 1, data: vec![1; 1 << 20].into() };
+    let long = Words { number: 1, data: vec![1; LONGER_THAN_ROOM].into() };
     let options = CallOptions::new().deadline(Duration::from_millis(20));
     let outcome = block_on(echo.with(options).note(&long));
     expect_error(outcome, Code::DeadlineExceeded, &["may still arrive"]);

@@ -153,13 +153,19 @@ fn a_deadline_ends_a_wait_for_room_behind_others() {
         });
         posted.unwrap();
         stuck.recv().unwrap();
+        let sent = std::cell::Cell::new(0);
         let mut full = pin!(async {
             loop {
                 other.send(&item(1, 10_000)).await.unwrap();
+                sent.set(sent.get() + 1);
             }
         });
-        let filled: std::task::Poll<()> = poll_once(full.as_mut());
-        assert!(filled.is_pending(), "the channel is full");
+        // It yields in between, and waits once the channel is full.
+        let mut before = u64::MAX;
+        while std::mem::replace(&mut before, sent.get()) != sent.get() {
+            let filled: std::task::Poll<()> = poll_once(full.as_mut());
+            assert!(filled.is_pending(), "the channel is full");
+        }
         expect_code(late.send(&item(1, 10)).await, Code::DeadlineExceeded);
     });
     drop(release);
