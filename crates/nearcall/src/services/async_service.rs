@@ -68,6 +68,35 @@ impl<S: AsyncSkeleton<T>, T: Send + Sync + 'static> AsyncDispatcher<S, T> {
     pub fn spawn_on(self, spawn: impl Fn(ServiceTask) + Send + Sync + 'static) -> Self {
         Self { runner: TaskRunner::spawn_on(spawn), ..self }
     }
+
+    /// As [`spawn_on`](Self::spawn_on), but polls each method once in the loop of the server and
+    /// hands over what is not done by then. Most methods are, and a thread change each way costs
+    /// more than they do.
+    ///
+    /// `enter` calls its argument inside of what the runtime wants around its futures. A method
+    /// that computes for long holds the loop up until its first `await` that has to wait; services
+    /// with such methods use [`spawn_on`](Self::spawn_on).
+    ///
+    /// ```ignore
+    /// let (inside, handle) = (runtime.handle().clone(), runtime.handle().clone());
+    /// ThermostatAsyncDispatcher::new(room).spawn_pending_on(
+    ///     move |poll| {
+    ///         let _inside = inside.enter();
+    ///         poll();
+    ///     },
+    ///     move |task| {
+    ///         handle.spawn(task);
+    ///     },
+    /// )
+    /// ```
+    #[must_use]
+    pub fn spawn_pending_on(
+        self,
+        enter: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static,
+        spawn: impl Fn(ServiceTask) + Send + Sync + 'static,
+    ) -> Self {
+        Self { runner: TaskRunner::spawn_pending_on(enter, spawn), ..self }
+    }
 }
 
 impl<S: AsyncSkeleton<T>, T: Send + Sync + 'static> Dispatcher for AsyncDispatcher<S, T> {

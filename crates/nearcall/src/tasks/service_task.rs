@@ -8,7 +8,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::deadline::Deadline;
 use crate::nesting::{Handler, NestingGuard};
@@ -88,12 +88,17 @@ impl fmt::Debug for ServiceTask {
 
 /// Where the futures of an async service run: by default on the loop that serves it.
 ///
-/// See [`AsyncDispatcher::spawn_on`](crate::service::AsyncDispatcher::spawn_on).
+/// See [`AsyncDispatcher::spawn_on`](crate::service::AsyncDispatcher::spawn_on) and
+/// [`spawn_pending_on`](crate::service::AsyncDispatcher::spawn_pending_on).
 #[derive(Clone, Default)]
 pub struct TaskRunner {
+    /// Polls each task once in the loop, inside of what the runtime wants around it.
+    enter: Option<Arc<Enter>>,
     /// None: the loop.
     spawn: Option<Arc<Spawn>>,
 }
+
+type Enter = dyn Fn(&mut dyn FnMut()) + Send + Sync;
 
 type Spawn = dyn Fn(ServiceTask) + Send + Sync;
 
@@ -101,23 +106,51 @@ impl TaskRunner {
     /// Creates a runner that has `spawn` run each task, such as
     /// `move |task| { handle.spawn(task); }` with the handle of a tokio runtime.
     pub fn spawn_on(spawn: impl Fn(ServiceTask) + Send + Sync + 'static) -> Self {
-        Self { spawn: Some(Arc::new(spawn)) }
+        Self { enter: None, spawn: Some(Arc::new(spawn)) }
+    }
+
+    /// Creates a runner that polls each task once in the loop, within `enter`, and has `spawn` run
+    /// those that are not done by then.
+    pub fn spawn_pending_on(
+        enter: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static,
+        spawn: impl Fn(ServiceTask) + Send + Sync + 'static,
+    ) -> Self {
+        Self { enter: Some(Arc::new(enter)), spawn: Some(Arc::new(spawn)) }
     }
 
     /// Runs a task: `in_loop` takes it if no other place was named.
     pub(crate) fn run(&self, task: ServiceTask, in_loop: impl FnOnce(ServiceTask)) {
-        match &self.spawn {
-            Some(spawn) => spawn(task),
-            None => in_loop(task),
+        let Some(spawn) = &self.spawn else { return in_loop(task) };
+        match &self.enter {
+            Some(enter) => {
+                if let Some(task) = poll_once(task, &**enter) {
+                    spawn(task);
+                }
+            }
+            None => spawn(task),
         }
     }
 }
 
+/// Polls a task, and returns it if it is not done. No wake-up is lost with this waker: whoever runs
+/// the task polls it first.
+fn poll_once(task: ServiceTask, enter: &Enter) -> Option<ServiceTask> {
+    let mut pending = Some(task);
+    enter(&mut || {
+        let mut context = Context::from_waker(Waker::noop());
+        if pending.as_mut().is_some_and(|task| Pin::new(task).poll(&mut context).is_ready()) {
+            pending = None;
+        }
+    });
+    pending
+}
+
 impl fmt::Debug for TaskRunner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.spawn {
-            Some(_) => "TaskRunner(spawn_on)",
-            None => "TaskRunner(loop)",
+        f.write_str(match (&self.enter, &self.spawn) {
+            (Some(_), _) => "TaskRunner(spawn_pending_on)",
+            (None, Some(_)) => "TaskRunner(spawn_on)",
+            (None, None) => "TaskRunner(loop)",
         })
     }
 }

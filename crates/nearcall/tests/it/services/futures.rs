@@ -48,16 +48,32 @@ async fn yield_now() {
     .await;
 }
 
-/// The two places where the futures of these tests run. The runtime ends with its tests.
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_time().build().unwrap()
+}
+
+/// Polls each future in the loop, and runs those that wait in the runtime.
+fn pending_on(runtime: &tokio::runtime::Runtime) -> TaskRunner {
+    let (inside, handle) = (runtime.handle().clone(), runtime.handle().clone());
+    let enter = move |poll: &mut dyn FnMut()| {
+        let _inside = inside.enter();
+        poll();
+    };
+    TaskRunner::spawn_pending_on(enter, move |task| {
+        handle.spawn(task);
+    })
+}
+
+/// The three ways in which the futures of these tests run. The runtime ends with its tests.
 fn with_runners(test: impl Fn(&TaskRunner)) {
     test(&TaskRunner::default());
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build();
-    let runtime = runtime.unwrap();
+    let runtime = runtime();
     let handle = runtime.handle().clone();
     test(&TaskRunner::spawn_on(move |task| {
         handle.spawn(task);
     }));
+    test(&pending_on(&runtime));
 }
 
 /// Long enough that a call gets to its service on a busy machine.
@@ -134,6 +150,32 @@ fn futures_on_the_loop_run_in_its_thread_and_many_at_once() {
     let threads: Vec<_> = calls.into_iter().map(|call| call.wait().unwrap().number).collect();
     assert!(threads.iter().all(|number| *number == threads[0]));
     assert_ne!(threads[0], thread_number());
+}
+
+/// What is done at its first poll is done by the loop, within the runtime: only what waits changes
+/// threads.
+#[timed]
+fn futures_that_wait_leave_the_loop() {
+    let service = Futures::new(|_, request: Words| async move {
+        let first = thread_number();
+        if request.number > 0 {
+            tokio::time::sleep(Duration::from_millis(request.number)).await;
+        }
+        Ok(Words { number: first, data: thread_number().to_le_bytes().to_vec().into() })
+    });
+    let runtime = runtime();
+    let served = serve(Limits::default(), service.on(&pending_on(&runtime)));
+    let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
+    let threads = |wait_ms| {
+        let reply = echo.say(&words(wait_ms)).unwrap();
+        (reply.number, u64::from_le_bytes(reply.data[..].try_into().unwrap()))
+    };
+    let (first, last) = threads(0);
+    assert_eq!(first, last);
+    assert_eq!(threads(0), (first, first), "the loop");
+    let (began, ended) = threads(1);
+    assert_eq!(began, first);
+    assert_ne!(ended, first, "a thread of the runtime");
 }
 
 /// How a call of a test ends.
