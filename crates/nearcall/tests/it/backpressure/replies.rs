@@ -155,11 +155,12 @@ fn a_caller_that_reads_gets_every_reply_over_tcp() {
 #[test]
 fn a_caller_with_long_requests_gets_every_reply() {
     in_time_of(3 * PATIENCE, || {
-        let server = Served::start();
         let event_loop = EventLoop::new().unwrap();
         let options = [CallOptions::new(), CallOptions::new().deadline(PATIENCE)];
         for way in ["?via=shm", "?via=unix-stream", "?via=pipe", "?via=shm-futex"] {
             for client in [Client::new(), Client::in_loop(&event_loop)] {
+                // Of its own: a loop has one connection over `shm-futex`, until it sees its end.
+                let server = Served::start();
                 let echo = EchoCaller::new(&client, &server.via(way)).unwrap();
                 for (bytes, calls) in [(500_000, 20), (3_000, 250), (2_000_000, 5)] {
                     let request = Words { data: vec![7; bytes].into(), number: 1 };
