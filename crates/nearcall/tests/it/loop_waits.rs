@@ -251,7 +251,10 @@ fn a_server_that_drains_sends_the_answers_that_wait_for_room() {
         let served = Served::with(Limits::default(), "", |_, server, _| {
             let base = Arc::<Service>::default();
             let (kept, server_too) = (Arc::clone(&base), server.clone());
-            let say = move |_: &Context<'_>, _: &Words| {
+            let say = move |_: &Context<'_>, request: &Words| {
+                if request.number == command::WANTED {
+                    return Ok(words(kept.later.borrow().len() as u64));
+                }
                 for (words, responder) in kept.later.take() {
                     responder.finish(Ok(words));
                 }
@@ -265,6 +268,8 @@ fn a_server_that_drains_sends_the_answers_that_wait_for_room() {
         let started: Vec<_> =
             (0..40).map(|number| echo.with(until(PATIENCE)).start_later(&large(number))).collect();
         let other = served.echo("#s");
+        // What the server has not read when it drains is refused.
+        wait_until("all calls", || other.say(&words(command::WANTED)).unwrap().number == 40);
         other.say(&words(command::ANSWER)).unwrap();
         for (number, started) in (0..).zip(started) {
             assert_eq!(started.wait().map(|reply| reply.number), Ok(number), "{way}");
