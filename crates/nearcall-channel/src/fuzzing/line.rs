@@ -28,13 +28,13 @@ pub(super) struct Line {
 }
 
 /// The descriptors that the hostile end hands over: two good files, a file of which its owner may
-/// write the counts, and two that are no segment.
+/// write the counts, two that are no segment, and a large lane.
 struct Files {
-    fds: [OwnedFd; 5],
+    fds: [OwnedFd; 6],
     counts: OwnRegion,
     /// Two ends that may be the line of a handshake.
     line: [OwnedFd; 2],
-    _regions: [OwnRegion; 2],
+    _regions: [OwnRegion; 3],
 }
 
 thread_local! {
@@ -45,12 +45,12 @@ impl Files {
     fn create() -> Self {
         let file =
             |bytes| OwnRegion::create("nearcall-fuzz", bytes, Backing::Lazy).expect("memory");
-        let ((small, a), (lane, b), (counts, c)) =
-            (file(SEGMENT_BYTES), file(LANE_BYTES[0]), file(SEGMENT_BYTES));
+        let ((small, a), (counts, c)) = (file(SEGMENT_BYTES), file(SEGMENT_BYTES));
+        let [(lane, b), (large, d)] = LANE_BYTES.map(file);
         let pipe = pipe::create().expect("a pipe");
         let (one, other) = socket::unix_pair(Kind::Seqpacket).expect("a pair of sockets");
-        let (fds, line) = ([a, b, c, pipe.read, pipe.write], [one, other]);
-        Self { fds, counts, line, _regions: [small, lane] }
+        let (fds, line) = ([a, b, c, pipe.read, pipe.write, d], [one, other]);
+        Self { fds, counts, line, _regions: [small, lane, large] }
     }
 }
 
@@ -89,9 +89,10 @@ impl Line {
     /// its third bit.
     pub(super) fn send_segment(&self, steps: &mut Steps<'_>) -> Option<()> {
         let [kind, low, high, file] = steps.take()?;
-        let file = usize::from(file) % 5;
+        let file = usize::from(file) % 6;
         let bytes = match kind & 4 {
             0 if file == 1 => LANE_BYTES[0],
+            0 if file == 5 => LANE_BYTES[1],
             0 => SEGMENT_BYTES,
             _ => steps.number()? as usize,
         };

@@ -58,7 +58,7 @@ fn control_step(
         }
         6 => {
             return Some(segments.get(SegmentId(steps.half()?)).map(|region| {
-                assert!([SEGMENT_BYTES, LANE_BYTES[0]].contains(&region.len()));
+                assert!(region.len() == SEGMENT_BYTES || LANE_BYTES.contains(&region.len()));
                 region.bytes(region.len() - 8..region.len()).copy_to(&mut [0; 8]);
             }));
         }
@@ -198,8 +198,8 @@ const LOAN_BYTES_MAX: usize = 20_000;
 ///
 /// The bytes are steps of a first byte, which chooses, and what it needs: `0 word:u64 bytes:u32` is
 /// an indirect frame, `1`, `2` as in [`control`], `3` sleeps, `4 bytes:u16` sends a fragment of our
-/// own, `5 consumed:u64` says how far the other end has read at our next sleep. Numbers are
-/// little-endian. The reader stops at its first violation.
+/// own, `5 consumed:u64` says how far the other end has read at our next sleep, `6` makes a larger
+/// lane of our own. Numbers are little-endian. The reader stops at its first violation.
 ///
 /// # Panics
 ///
@@ -219,6 +219,10 @@ pub fn lane(bytes: &[u8]) {
             }
             4 => send_fragment(&mut out, &mut sent, &mut steps),
             5 => steps.word().map(|consumed| out.maintain(consumed)),
+            6 => {
+                assert!(!out.grow() || out.is_held());
+                Some(())
+            }
             _ => Some(()),
         };
         line.check();
@@ -236,7 +240,7 @@ fn read_fragment(reader: &mut Option<LaneIn>, steps: &mut Steps<'_>) -> Option<(
         *reader = None;
     } else if let (Ok(place), Some(region)) = (outcome, lane.region()) {
         assert!(place.len() == fragment_bytes && fragment_bytes <= FRAGMENT_BYTES);
-        assert_eq!(region.len(), LANE_BYTES[0]);
+        assert!(LANE_BYTES.contains(&region.len()));
         // Panics outside the lane.
         region.bytes(place).copy_to(&mut vec![0; fragment_bytes]);
     }

@@ -245,9 +245,9 @@ fn waiting_for_an_interruption_costs_no_wake_ups() {
         });
         let tid = told.recv().unwrap();
         clock::pause(Duration::from_millis(20));
-        let (begun, before) = (clock::now(), switches(tid));
+        let (begun, before) = (clock::now(), sleeps(tid));
         clock::pause(Duration::from_millis(200));
-        let sleeper_switches = switches(tid) - before;
+        let sleeper_switches = sleeps(tid) - before;
         let took = begun.elapsed();
         // The condition variables wait in slices of 10 ms.
         let most = took.as_millis() / 10 * 3 / 2 + 5;
@@ -257,9 +257,9 @@ fn waiting_for_an_interruption_costs_no_wake_ups() {
         // Other tests wake it as well, but not in every window; nagging would.
         let end = clock::now() + PATIENCE;
         let rests = || {
-            let before = switches(watcher);
+            let before = sleeps(watcher);
             clock::pause(Duration::from_millis(10));
-            switches(watcher) - before <= 2
+            sleeps(watcher) - before <= 2
         };
         while !rests() {
             assert!(clock::now() < end, "{mechanism}: the watcher does not rest");
@@ -267,13 +267,6 @@ fn waiting_for_an_interruption_costs_no_wake_ups() {
         partner.send(b"awake", patient()).unwrap();
         drop(sleeper.join().unwrap());
     }
-}
-
-/// How often a thread of ours has gone to sleep.
-fn switches(tid: i32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    line.unwrap().trim().parse().unwrap()
 }
 
 /// Waits until a thread of ours has this name, which it takes itself.

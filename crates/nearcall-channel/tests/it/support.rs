@@ -29,7 +29,7 @@ pub(crate) mod prelude {
     pub(crate) use super::bytes::{expect_pattern, pattern};
     pub(crate) use super::play::{Play, note};
     pub(crate) use super::stage::report;
-    pub(crate) use super::{DEATH_NOTICED, PATIENCE, expect_err, offering_all, patient};
+    pub(crate) use super::{DEATH_NOTICED, PATIENCE, expect_err, offering_all, patient, sleeps};
 }
 
 /// Checks that an outcome is an error of this pattern, and returns the error.
@@ -63,4 +63,11 @@ pub(crate) fn patient() -> Deadline {
 /// the second of a usual run.
 pub(crate) fn live_seconds() -> Option<u64> {
     std::env::var("NEARCALL_HOSTILE_S").ok().and_then(|text| text.parse().ok())
+}
+
+/// How often a thread of ours has gone to sleep.
+pub(crate) fn sleeps(tid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
 }

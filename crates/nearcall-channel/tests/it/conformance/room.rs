@@ -228,12 +228,12 @@ pub(super) fn a_sender_sleeps_once_for_many_messages(play: &mut Play) {
     const MESSAGES: u64 = 2_000;
     let mut endpoint = play.meet();
     if play.is_first() {
-        let before = sleeps_of_this_thread();
+        let before = sleeps(process::tid());
         for number in 0..MESSAGES {
             endpoint.send(&pattern(number, ABOVE_RING_BYTES), patient()).unwrap();
         }
         endpoint.flush(patient()).unwrap();
-        let sleeps = sleeps_of_this_thread() - before;
+        let sleeps = sleeps(process::tid()) - before;
         let most = match endpoint.mechanism() {
             Mechanism::Shm => MESSAGES / 16,
             Mechanism::ShmCondvar | Mechanism::ShmMq => MESSAGES,
@@ -248,10 +248,4 @@ pub(super) fn a_sender_sleeps_once_for_many_messages(play: &mut Play) {
         }
     }
     settle(play);
-}
-
-fn sleeps_of_this_thread() -> u64 {
-    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    line.unwrap().trim().parse().unwrap()
 }
