@@ -9,7 +9,7 @@
 //!
 //! **Not here:** how figures come about (`nearcall-bench`).
 
-use super::{Cell, PaceFacts, RttNs, StartFacts};
+use super::{Cell, EndCounts, PaceFacts, RttNs, StartFacts};
 use crate::report::number::{Measured, Unit};
 
 /// One figure that cells may have.
@@ -184,6 +184,33 @@ pub const CPU_SERVER: Fact = Fact::time("server", |cell| bare(cell.cpu_ns_per_me
 /// CPU time of both ends per message.
 pub const CPU: Fact =
     Fact::time("CPU", |cell| bare(cell.cpu_ns())).by_launch(|cell| &cell.launch_cpu_ns);
+
+/// Sleeps of the client per message, each of which the other end or the kernel has to end.
+pub const SLEEPS_CLIENT: Fact = Fact {
+    unit: Unit::Plain,
+    ..Fact::time("sleeps", |cell| bare(sleeps(cell, &cell.counts.client)))
+        .stored("client_sleeps_per_message", "Times that the client slept, per message")
+};
+
+/// Sleeps of the server per message.
+pub const SLEEPS_SERVER: Fact = Fact {
+    unit: Unit::Plain,
+    ..Fact::time("sleeps", |cell| bare(sleeps(cell, &cell.counts.server)))
+        .stored("server_sleeps_per_message", "Times that the server slept, per message")
+};
+
+/// Sleeps of both ends per message.
+pub const SLEEPS: Fact = Fact {
+    unit: Unit::Plain,
+    ..Fact::time("sleeps", |cell| {
+        let [client, server] = [&cell.counts.client, &cell.counts.server];
+        bare(sleeps(cell, client).zip(sleeps(cell, server)).map(|(one, other)| one + other))
+    })
+};
+
+fn sleeps(cell: &Cell, end: &EndCounts) -> Option<f64> {
+    (cell.count > 0).then_some(end.voluntary_switches? as f64 / cell.count as f64)
+}
 
 /// The cost as a multiple of the floor's.
 pub const TO_FLOOR: Fact =

@@ -147,6 +147,8 @@ pub const COLUMNS: &[Column] = &[
     // Costs and bounds.
     fact(&fact::CPU_CLIENT),
     fact(&fact::CPU_SERVER),
+    fact(&fact::SLEEPS_CLIENT),
+    fact(&fact::SLEEPS_SERVER),
     text("floor", "The floor that it is compared with", |l| l.cell.floor.as_deref().into()),
     fact(&fact::TO_FLOOR),
     fact(&fact::TO_BARE),

@@ -208,13 +208,14 @@ const LATENCY: [Column<Cell>; 8] = [
     columns::GRADES,
 ];
 
-const THROUGHPUT: [Column<Cell>; 9] = [
+const THROUGHPUT: [Column<Cell>; 10] = [
     columns::NAME,
     columns::WAIT.wide(5),
     Column::fact(&fact::MESSAGES),
     Column::spread(&fact::MESSAGES),
     Column::fact(&fact::BYTES),
     columns::CPU_MICROS,
+    Column::fact(&fact::SLEEPS),
     Column::fact(&fact::BITS_PER_CPU),
     TO_FLOOR,
     columns::GRADES,
@@ -227,8 +228,8 @@ const TO_FLOOR: Column<Cell> = Column::words("ratio to floor", 12, |cell| {
 
 const LEGEND: &str = "median of a typical launch, p99 of all launches; ± 95 %: half the confidence \
                       interval, from launch to launch; CPU: client + server, user and system; \
-                      b/CPU-s: payload bits per second of CPU time of both; ratio 1× is the floor \
-                      itself; – means not enough data; grade of the median by its interval (A \
+                      sleeps: of both ends, per message; b/CPU-s: payload bits per second of \
+                      CPU time of both; ratio 1× is the floor itself; – means not enough data; grade of the median by its interval (A \
                       ±2 %, B ±5 %, C ±25 %, D more) / of tails by what was seen around them (A \
                       undisturbed to D).";
 
