@@ -36,6 +36,16 @@ pub(crate) trait Channel: Send {
     /// Sends a copy of `message`: claim, write and commit in one step.
     fn send(&mut self, message: &[u8], deadline: Deadline) -> Result<(), SendError>;
 
+    /// Sends a message of `message_bytes`, one fragment at most, that `write` puts where the
+    /// mechanism takes it from: claim, write and commit in one step. Returns what `write` has said,
+    /// whether it has written all of it; nothing was sent if not.
+    fn send_with(
+        &mut self,
+        message_bytes: usize,
+        deadline: Deadline,
+        write: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<bool, SendError>;
+
     /// Begins a message of `message_bytes` bytes, at most the connection's limit.
     ///
     /// With [`Deadline::NOW`] a success means that the rest of the message will not wait either.
@@ -136,6 +146,24 @@ impl<T: Transport> Channel for FragmentChannel<T> {
     }
 
     #[inline]
+    fn send_with(
+        &mut self,
+        message_bytes: usize,
+        deadline: Deadline,
+        write: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<bool, SendError> {
+        let Self { transport, outgoing, .. } = self;
+        outgoing.settle(transport, deadline)?;
+        transport.reserve(message_bytes, deadline)?;
+        let mut reserved = Reserved(Some(transport));
+        if !write(reserved.room()) {
+            return Ok(false);
+        }
+        reserved.publish(FragmentHeader::data(message_bytes, message_bytes, 0), deadline)?;
+        Ok(true)
+    }
+
+    #[inline]
     fn claim(&mut self, message_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
         self.outgoing.claim(&mut self.transport, message_bytes, deadline)
     }
@@ -220,6 +248,30 @@ impl<T: Transport> Channel for FragmentChannel<T> {
 
     fn transport(&self) -> &dyn Transport {
         &self.transport
+    }
+}
+
+/// A transport with a reserved fragment, which goes back unsent if it is dropped: also when what
+/// writes it panics.
+struct Reserved<'a, T: Transport>(Option<&'a mut T>);
+
+impl<T: Transport> Reserved<'_, T> {
+    #[inline]
+    fn room(&mut self) -> &mut [u8] {
+        self.0.as_mut().map_or(&mut [], |transport| transport.room())
+    }
+
+    #[inline]
+    fn publish(mut self, header: FragmentHeader, deadline: Deadline) -> Result<(), SendError> {
+        self.0.take().map_or(Ok(()), |transport| transport.publish(header, deadline))
+    }
+}
+
+impl<T: Transport> Drop for Reserved<'_, T> {
+    fn drop(&mut self) {
+        if let Some(transport) = &mut self.0 {
+            transport.unreserve();
+        }
     }
 }
 

@@ -142,6 +142,34 @@ impl Endpoint {
         self.channel.send(message, deadline)
     }
 
+    /// Sends a message of `message_bytes` that `write` puts where the mechanism takes it from, all
+    /// of it: [`claim`](Self::claim), write and commit in one step. Returns the error of `write`;
+    /// nothing was sent then.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send), and [`SendError::TooLarge`] also for a message that is longer than
+    /// a fragment ([`fragment_bytes_max`](Self::fragment_bytes_max)).
+    #[inline]
+    pub fn send_with<E>(
+        &mut self,
+        message_bytes: usize,
+        deadline: Deadline,
+        mut write: impl FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Result<(), E>, SendError> {
+        let message_bytes_max = self.message_bytes_max().min(self.fragment_bytes_max());
+        if message_bytes > message_bytes_max {
+            return Err(SendError::TooLarge { message_bytes, message_bytes_max });
+        }
+        self.epoch.check()?;
+        let mut written = Ok(());
+        self.channel.send_with(message_bytes, deadline, &mut |room| {
+            written = write(room);
+            written.is_ok()
+        })?;
+        Ok(written)
+    }
+
     /// Sends what a message with any deadline but [`Deadline::NEVER`] still has in this process.
     ///
     /// The next send, and most receives, do so as well: call it before a pause or the drop.

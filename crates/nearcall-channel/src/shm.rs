@@ -324,7 +324,9 @@ impl<D: Doorbell> ShmTransport<D> {
     ) -> u64 {
         self.ring_for_room(0);
         let on = self.sleeps_on();
-        if let Some(lanes) = &mut self.lanes {
+        if interest == Interest::Send
+            && let Some(lanes) = &mut self.lanes
+        {
             lanes.slots = LANE_SLOTS[1];
         }
         loop {
@@ -406,9 +408,11 @@ impl<D: Doorbell> ShmTransport<D> {
         }
         let is_reader_asleep = self.memory.peer.load32(SLEEP, Ordering::Relaxed) != 0;
         lanes.slots = LANE_SLOTS[usize::from(is_reader_asleep)];
-        // Looks at what the other end has read only if the first slots seem to be busy.
-        let free_at = lanes.out.free_at(fragment_bytes, LANE_SLOTS[0]);
-        let _ = self.producer.is_read_to(&self.memory.peer, free_at);
+        if is_reader_asleep {
+            // All slots may be used, but one of the first is better if the other end has read it.
+            let free_at = lanes.out.free_at(fragment_bytes, LANE_SLOTS[0]);
+            let _ = self.producer.is_read_to(&self.memory.peer, free_at);
+        }
         let ready = |transport: &mut Self| {
             let may = transport.producer.may_reserve(&transport.memory.peer, INDIRECT_BYTES)
                 && transport.has_lane_room(fragment_bytes);

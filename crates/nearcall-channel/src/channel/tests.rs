@@ -220,6 +220,18 @@ impl Model {
         self.number += 1;
         let bytes = message(self.number, len);
         let deadline = deadline(random);
+        if len <= FRAGMENT_BYTES_MAX && random.bool() {
+            let gives_up = random.u8(0..4) == 0;
+            match end.send_with(len, deadline, &mut |room| {
+                room.copy_from_slice(&bytes);
+                !gives_up
+            }) {
+                Ok(true) => self.expected.push_back((self.number, len)),
+                Ok(false) => self.aborted += 1,
+                Err(_) => self.full += 1,
+            }
+            return;
+        }
         if end.claim(len, deadline).is_err() {
             self.full += 1;
             return;

@@ -313,12 +313,14 @@ fn is_indirect(word: u64) -> bool {
 #[derive(Debug)]
 struct Places {
     bits: Box<[u64]>,
+    /// All from here on are in the set: what a pad covers usually is already.
+    all_from: usize,
 }
 
 impl Places {
     fn none(capacity: Capacity) -> Self {
         let places = capacity.bytes() / FRAME_ALIGN;
-        Self { bits: vec![0; places.div_ceil(64)].into_boxed_slice() }
+        Self { bits: vec![0; places.div_ceil(64)].into_boxed_slice(), all_from: places }
     }
 
     #[inline(always)]
@@ -337,12 +339,17 @@ impl Places {
     fn remove(&mut self, place: usize) {
         let (at, bit) = Self::bit(place);
         self.bits[at] &= !bit;
+        self.all_from = self.all_from.max((place - FRAMES) / FRAME_ALIGN + 1);
     }
 
     /// All places in a range of bytes; a word of the set at a time, since a pad covers thousands.
     fn insert(&mut self, places: Range<usize>) {
         let first = (places.start - FRAMES) / FRAME_ALIGN;
-        let last = (places.end - FRAMES).div_ceil(FRAME_ALIGN);
+        let mut last = (places.end - FRAMES).div_ceil(FRAME_ALIGN);
+        if last >= self.all_from {
+            last = self.all_from;
+            self.all_from = self.all_from.min(first);
+        }
         let mut number = first;
         while number < last {
             let (at, from) = (number / 64, number % 64);

@@ -52,7 +52,15 @@ pub(super) fn dropped_claims_are_never_seen(play: &mut Play) {
             claim.write(&pattern(1000, number)).unwrap();
             drop(claim);
             drop(endpoint.claim(0, Deadline::NEVER).unwrap());
-            endpoint.send(&pattern(number as u64, number * 3), Deadline::NEVER).unwrap();
+            let message = pattern(number as u64, number * 3);
+            let mut send = |outcome| {
+                endpoint.send_with(message.len(), Deadline::NEVER, |room| {
+                    room.copy_from_slice(&message);
+                    outcome
+                })
+            };
+            assert_eq!(send(Err("given up")).unwrap(), Err("given up"));
+            assert_eq!(send(Ok(())).unwrap(), Ok(()));
         } else {
             expect_message(&mut endpoint, number as u64, number * 3, Deadline::NEVER);
         }
