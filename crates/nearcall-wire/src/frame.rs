@@ -547,7 +547,7 @@ pub(crate) fn deadline(now: Time, timeout_ns: u64) -> Time {
     }
 }
 
-/// A call without a deadline or a reply, as most are, in plain numbers.
+/// A call or one-way message without a deadline or a reply, as most are, in plain numbers.
 ///
 /// The same judgement as [`Frame::decode`], for the commonest frames: no step of it stores more
 /// than a word, so that everything stays in registers.
@@ -560,19 +560,21 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Reads which of the two kinds it may be. `None`: [`Frame::decode`] has to judge it.
+    /// Reads which of the three kinds it may be. `None`: [`Frame::decode`] has to judge it.
     #[inline(always)]
     pub(crate) fn kind(head: &Head) -> Option<Kind> {
         const CALL: u64 = VERSION as u64 | (Kind::Call as u64) << 8;
         const REPLY: u64 = VERSION as u64 | (Kind::Reply as u64) << 8;
+        const ONEWAY: u64 = VERSION as u64 | (Kind::Oneway as u64) << 8;
         match word_at(head, 0) & !METADATA_BYTES {
             CALL => Some(Kind::Call),
             REPLY => Some(Kind::Reply),
+            ONEWAY => Some(Kind::Oneway),
             _ => None,
         }
     }
 
-    /// Reads the frame of this kind, either `Call` or `Reply`. `None`: [`Frame::decode`] has to
+    /// Reads the frame of this kind: `Call`, `Reply` or `Oneway`. `None`: [`Frame::decode`] has to
     /// judge it.
     #[inline(always)]
     pub(crate) fn read(head: &Head, kind: Kind, message_bytes: usize) -> Option<Self> {
@@ -580,7 +582,11 @@ impl Plain {
         let (id, object) = (CallId::from_word(word_at(head, 16)), word_at(head, 24));
         let (metadata_bytes, body_bytes) = ((first >> 32) & 0xFFFF, second & 0xFFFF_FFFF);
         let (method, timeout) = (second >> 32, word_at(head, 32));
-        let unused = if matches!(kind, Kind::Reply) { method | object | timeout } else { timeout };
+        let unused = match kind {
+            Kind::Reply => method | object | timeout,
+            Kind::Oneway => word_at(head, 16) | timeout,
+            _ => timeout,
+        };
         let announced_bytes = HEADER_BYTES as u64 + metadata_bytes + body_bytes;
         if unused != 0 || announced_bytes != message_bytes as u64 {
             return None;

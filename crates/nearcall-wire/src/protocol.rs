@@ -114,36 +114,35 @@ impl<T: Default> CallProtocol<T> {
         result
     }
 
-    /// Takes a message as [`handle_message`](Self::handle_message) does, if it is a call without a
-    /// deadline or the reply to an open call, and nothing is wrong with it. `None`: nothing has
-    /// changed, and `handle_message` has to take it.
+    /// Takes a message as [`handle_message`](Self::handle_message) does, if it is a call or one-way
+    /// message without a deadline or the reply to an open call, and nothing is wrong with it.
+    /// `None`: nothing has changed, and `handle_message` has to take it.
     ///
-    /// Most messages are one of the two. They are judged once, in registers.
+    /// Most messages are one of the three. They are judged once, in registers.
     #[inline(always)]
     pub fn handle_plain(&mut self, head: &[u8], message_bytes: usize) -> Option<PlainMessage> {
         let State::Open(Open { session }) = &mut self.state else { return None };
         let head = head.first_chunk()?;
         // Each is read with a kind that the compiler knows.
-        match Plain::kind(head)? {
+        let (kind, plain) = match Plain::kind(head)? {
+            Kind::Call => (Kind::Call, Plain::read(head, Kind::Call, message_bytes)?),
+            Kind::Oneway => (Kind::Oneway, Plain::read(head, Kind::Oneway, message_bytes)?),
+            _ => (Kind::Reply, Plain::read(head, Kind::Reply, message_bytes)?),
+        };
+        let Plain { id, object, method, payload } = plain;
+        if !session.is_within_limits(payload, message_bytes) {
+            return None;
+        }
+        match kind {
             Kind::Call => {
-                let kind = Kind::Call;
-                let Plain { id, object, method, payload } = Plain::read(head, kind, message_bytes)?;
-                if !session.is_within_limits(payload, message_bytes) {
-                    return None;
-                }
                 session.incoming.take_call(id)?;
-                Some(PlainMessage { kind, id, object, method, payload })
             }
+            Kind::Oneway => {}
             _ => {
-                let kind = Kind::Reply;
-                let Plain { id, object, method, payload } = Plain::read(head, kind, message_bytes)?;
-                if !session.is_within_limits(payload, message_bytes) {
-                    return None;
-                }
                 session.outgoing.take_answer(id)?;
-                Some(PlainMessage { kind, id, object, method, payload })
             }
         }
+        Some(PlainMessage { kind, id, object, method, payload })
     }
 
     #[cold]

@@ -19,8 +19,9 @@ use nearcall_wire::{HEADER_BYTES, InstanceId, OutgoingCall, Shape};
 
 use crate::borrowed::BorrowedSegments;
 use crate::codec::{self, Body, Message};
+use crate::connection::buffer_pool::InlineBuf;
 use crate::connection::connection_info::ConnectionInfo;
-use crate::connection::{Connection, INLINE_BUF, InlineBuf, Oneway, Outcome, Outgoing};
+use crate::connection::{Connection, Oneway, Outcome, Outgoing};
 use crate::connection::{Reply, SendMode, UNARY};
 use crate::deadline::Deadline;
 use crate::decoded_size::{self, MessageType};
@@ -198,7 +199,7 @@ impl AsyncConnection {
         metadata: Option<&mut Entries>,
         reply: MessageType,
     ) -> Poll<Result<StartedCall<R>, Status>> {
-        let mut buf = INLINE_BUF;
+        let mut buf = InlineBuf::take();
         let mut plan = None;
         let (begun, mut look) = self.locked(|shared| {
             let attempt = |connection: &Connection<AsyncHost>| {
@@ -290,7 +291,7 @@ impl AsyncConnection {
     }
 
     /// Looks a few more times, and has the driver wait once it is over.
-    fn look_on(&self, call: OutgoingCall, plan: &mut SpinPlan, buf: &mut InlineBuf) -> Look {
+    fn look_on(&self, call: OutgoingCall, plan: &mut SpinPlan, buf: &mut [u8]) -> Look {
         self.locked(|shared| {
             let look = shared.look(call, plan, buf);
             if !matches!(look, Look::Nothing) {

@@ -146,7 +146,11 @@ impl Buf for Body<'_> {
                 self.rest = rest;
                 whole.slice_ref(field)
             }
-            _ => self.rest.copy_to_bytes(count),
+            _ => {
+                let (field, rest) = self.rest.split_at(count);
+                self.rest = rest;
+                Bytes::copy_from_slice(field)
+            }
         }
     }
 }

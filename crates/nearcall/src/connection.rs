@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall_channel::account::{Accounts, Charge, Resource};
+use nearcall_channel::limits::CONNECTION_BYTES;
 use nearcall_channel::{
     Borrower, DataPath, Endpoint, HangUp, Mechanism, Options, Refusal, WaitPolicy,
 };
@@ -72,11 +73,9 @@ use self::old_channel::OldChannel;
 pub(crate) use self::outbound::{Oneway, Outgoing, UNARY};
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{EmptyWakes, Readiness, ReadinessState, RoomWanted, Tokens};
-pub(crate) use self::receiving::{
-    Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
-};
+pub(crate) use self::receiving::{Event, InboundCall, RequestHead, split_payload};
 pub(crate) use self::send_mode::{Need, NotSent, SendMode};
-use self::sending::SMALL_BYTES;
+pub(crate) use self::sending::SMALL_BYTES;
 use self::streaming::CallStreams;
 pub(crate) use self::streaming::ItemUnsent;
 use self::switching::Switching;
@@ -219,8 +218,10 @@ struct Inner {
     /// A message is in the channel's hands that the mechanism has not taken whole.
     unflushed: bool,
     traffic: Traffic,
-    /// The mechanism takes a small message whole, or not at all.
+    /// The mechanism takes a message of one fragment whole, or not at all.
     takes_whole: bool,
+    /// The longest message that is sent as one fragment, in bytes.
+    whole_bytes_max: usize,
     /// Items of services wait until everything else is in the channel.
     has_blocked_streams: bool,
 }
@@ -267,7 +268,7 @@ impl<H: Host> Connection<H> {
         wire_limits.references = borrowing.is_some();
         wire_limits.switching = switching_part(switches.is_some(), serves);
         restrict(&mut wire_limits, &endpoint, serves);
-        let takes_whole = takes_whole(&endpoint);
+        let (takes_whole, whole_bytes_max) = (takes_whole(&endpoint), whole_bytes_max(&endpoint));
         let outbox = Outbox::charged_to(serves.map(|_| charge_for_replies(&endpoint, &peer)));
         Self {
             peer,
@@ -277,6 +278,7 @@ impl<H: Host> Connection<H> {
             inner: RefCell::new(Inner {
                 receiving: endpoint.account().map(|it| it.empty_charge(Resource::Bytes)),
                 takes_whole,
+                whole_bytes_max,
                 endpoint,
                 old: None,
                 next_borrower: None,
@@ -724,7 +726,13 @@ fn switching_part(switches: bool, serves: Option<ServerId>) -> nearcall_wire::Sw
     }
 }
 
-/// Returns whether the mechanism takes a small message whole, or not at all.
+/// Returns the length of the longest message that is sent as one fragment, in bytes: longer ones
+/// are charged while they wait.
+fn whole_bytes_max(endpoint: &Endpoint) -> usize {
+    endpoint.fragment_bytes_max().min(endpoint.message_bytes_max()).min(CONNECTION_BYTES)
+}
+
+/// Returns whether the mechanism takes a message of one fragment whole, or not at all.
 fn takes_whole(endpoint: &Endpoint) -> bool {
     endpoint.mechanism().data_path() == DataPath::SharedMemory
         && endpoint.fragment_bytes_max() >= SMALL_BYTES

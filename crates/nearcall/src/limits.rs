@@ -359,6 +359,10 @@ pub(crate) const OBJECT_NAMES_MAX: usize = 16;
 /// longer by some 20 ns.
 pub(crate) const BUSY_MAX: usize = 8;
 
+/// Time for which a loop serves the only connection that it polls before it looks at everything
+/// else, in nanoseconds, while that always has more. A look takes some 300 ns.
+pub(crate) const LOOK_INTERVAL_NS: u64 = 10_000;
+
 /// Polls without a message after which a connection is armed while others are busy: about 10 us.
 pub(crate) const BUSY_MISSES_MAX: u32 = 256;
 

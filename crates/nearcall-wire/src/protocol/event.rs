@@ -172,11 +172,11 @@ pub enum Event {
     Drained,
 }
 
-/// A call of the peer without a deadline, or the reply that ends an open call of this end: the two
-/// commonest events, in plain numbers.
+/// A call or one-way message of the peer without a deadline, or the reply that ends an open call of
+/// this end: the commonest events, in plain numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainMessage {
-    /// `Call` or `Reply`.
+    /// `Call`, `Oneway` or `Reply`.
     pub kind: Kind,
     pub(crate) id: CallId,
     /// Which object is called; zero of a reply.
@@ -211,6 +211,7 @@ impl PlainMessage {
                 let (call, deadline, shape) = (self.incoming_call(), Time::NEVER, Shape::Unary);
                 Event::Call { call, object, method, deadline, payload, shape }
             }
+            Kind::Oneway => Event::Oneway { object, method, deadline: Time::NEVER, payload },
             _ => Event::Ended { call: self.outgoing_call(), end: End::Reply(payload) },
         }
     }

@@ -18,7 +18,8 @@ use super::driver::{DriverHandle, Watched};
 use super::host::AsyncHost;
 use super::switch_slot::SwitchSlot;
 use super::waiters::{QueuePosition, Waiters, WakeList};
-use crate::connection::{Connection, Event, INLINE_BUF, InlineBuf, Need, NotSent, SendMode};
+use crate::connection::buffer_pool::InlineBuf;
+use crate::connection::{Connection, Event, Need, NotSent, SMALL_BYTES, SendMode};
 use crate::deadline::Deadline;
 use crate::limits::{ASYNC_LOOKS_PER_LOCK, ASYNC_MESSAGES_PER_TURN_MAX};
 use crate::peer::{Peer, PeerIdentity};
@@ -338,24 +339,14 @@ impl Shared {
     /// Looks a few times for the reply to the only call in flight beside streams. The driver leaves
     /// the connection unarmed until these looks are over.
     #[inline]
-    pub(super) fn look(
-        &mut self,
-        call: OutgoingCall,
-        plan: &mut SpinPlan,
-        buf: &mut InlineBuf,
-    ) -> Look {
+    pub(super) fn look(&mut self, call: OutgoingCall, plan: &mut SpinPlan, buf: &mut [u8]) -> Look {
         let look = self.look_briefly(call, plan, buf);
         self.is_looked_at = matches!(look, Look::Nothing);
         look
     }
 
     #[inline]
-    fn look_briefly(
-        &mut self,
-        call: OutgoingCall,
-        plan: &mut SpinPlan,
-        buf: &mut InlineBuf,
-    ) -> Look {
+    fn look_briefly(&mut self, call: OutgoingCall, plan: &mut SpinPlan, buf: &mut [u8]) -> Look {
         if self.connection.open_plain_calls() > 1 {
             self.spinner.record_timeout(*plan);
             return Look::Over;
@@ -407,7 +398,7 @@ impl Shared {
     }
 
     /// Receives and handles one message, if there is one.
-    fn receive(&mut self, wanted: Option<OutgoingCall>, buf: &mut InlineBuf) -> Received {
+    fn receive(&mut self, wanted: Option<OutgoingCall>, buf: &mut [u8]) -> Received {
         let connection = &self.connection;
         match connection.receive(Deadline::NOW, buf, wanted) {
             Event::Reply(start, end) => return Received::Reply(start..end),
@@ -428,7 +419,7 @@ impl Shared {
 
     /// Receives what has come, for the driver, up to a bound.
     pub(super) fn turn(&mut self, may_have_room: bool) {
-        let mut buf = INLINE_BUF;
+        let mut buf = InlineBuf::take();
         if self.connection.has_pending_writes() {
             self.connection.flush(Deadline::NOW);
         }
@@ -475,7 +466,6 @@ impl Shared {
     /// Leaves the connection so that the driver is woken for whatever is waited for.
     /// `is_idle_armed`: also for what no task waits for, such as the end of the server.
     pub(super) fn rest(&mut self, driver: &DriverHandle, id: u64, is_idle_armed: bool) {
-        let mut buf = INLINE_BUF;
         self.is_restless = true;
         if !is_idle_armed {
             self.connection.host().begin_turn();
@@ -524,7 +514,8 @@ impl Shared {
             if !self.connection.host().may_receive_more() {
                 break;
             }
-            self.receive(None, &mut buf);
+            // The task may look for its reply in the buffer of the thread.
+            self.receive(None, &mut [0; SMALL_BYTES]);
             self.note_wake();
         }
         let deadline = self.connection.host().take_deadline();

@@ -20,7 +20,8 @@ use super::upgrading::upgrade_plan;
 use crate::address::At;
 use crate::async_connection::{AsyncConnection, AsyncHost, DriverHandle, check_waits, no_driver};
 use crate::auto::Chooser;
-use crate::connection::{Connection, INLINE_BUF, Setup};
+use crate::connection::buffer_pool::InlineBuf;
+use crate::connection::{Connection, Setup};
 use crate::deadline::Deadline;
 use crate::limits::Limits;
 use crate::peer::Peer;
@@ -131,7 +132,7 @@ fn switch_options(route: &Route, limits: &Limits) -> Options {
 /// Greets, and waits until the server has greeted. On the descriptor: a sleep of another kind would
 /// have the connection watched for the rest of its life.
 fn greet(connection: &Connection<AsyncHost>, deadline: Deadline) -> Result<(), Status> {
-    let mut buf = INLINE_BUF;
+    let mut buf = InlineBuf::take();
     connection.send_control(Deadline::NOW);
     while !connection.is_open() && !connection.is_closed() && !deadline.has_passed() {
         connection.receive(Deadline::NOW, &mut buf, None);

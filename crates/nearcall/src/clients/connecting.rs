@@ -24,6 +24,7 @@ use super::upgrading::upgrade_plan;
 use super::waiting::waiting_failed;
 use crate::address::{Address, At};
 use crate::auto::{self, Chooser, Weights};
+use crate::connection::buffer_pool::InlineBuf;
 use crate::connection::switch_history::SwitchCause;
 use crate::connection::{Connection, Host, ServerId, Setup};
 use crate::deadline::{self, Deadline};
@@ -326,7 +327,7 @@ impl ClientCore {
             }
             None => {
                 while !is_done() && !deadline.has_passed() {
-                    self.services().receive_message(connection, deadline);
+                    self.services().receive_message(connection, deadline, &mut InlineBuf::take());
                 }
             }
         }

@@ -14,7 +14,8 @@ use nearcall_wire::OutgoingCall;
 
 use super::core::ClientCore;
 use super::hunting::Alarm;
-use crate::connection::{Connection, INLINE_BUF, Outcome, SendMode};
+use crate::connection::buffer_pool::InlineBuf;
+use crate::connection::{Connection, Outcome, SendMode};
 use crate::deadline::Deadline;
 use crate::limits::{CLIENT_ROOM_INTERVAL, FOLLOWING_WAIT_MAX, MESSAGES_PER_TURN_MAX};
 use crate::options::CallOptions;
@@ -53,7 +54,7 @@ impl ClientCore {
         read: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
         let deadline = self.inline_deadline(connection, deadline)?;
-        let mut buf = INLINE_BUF;
+        let mut buf = InlineBuf::take();
         let event = connection.receive(deadline, &mut buf, Some(call));
         let body = self.services().serve_event(connection, event, &buf).ok()?;
         Some(read(&buf[body]))
@@ -69,7 +70,7 @@ impl ClientCore {
         read: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
         let deadline = self.inline_deadline(connection, deadline)?;
-        let mut buf = INLINE_BUF;
+        let mut buf = InlineBuf::take();
         let event = connection.receive_item(deadline, &mut buf, call);
         let item = self.services().serve_event(connection, event, &buf).ok()?;
         Some(read(&buf[item]))
@@ -123,7 +124,8 @@ impl ClientCore {
     /// and its server would take it for one that does not read.
     fn receive_beside(&self, connection: &Rc<Connection>) {
         if self.reactor.is_none() && connection.outgoing_calls().0 > 0 {
-            self.services().receive_message(connection, Deadline::NOW);
+            let mut buf = InlineBuf::take();
+            self.services().receive_message(connection, Deadline::NOW, &mut buf);
         }
     }
 
@@ -145,7 +147,8 @@ impl ClientCore {
             // A cancellation, say: only this wait moves it on.
             deadline = deadline.min(Deadline::after(CLIENT_ROOM_INTERVAL));
         }
-        let received = self.services().receive_message(connection, deadline);
+        let received =
+            self.services().receive_message(connection, deadline, &mut InlineBuf::take());
         // A server that sends without pause must not hold a call beyond its time.
         if received == Received::Empty || (!is_done() && deadline.has_passed()) {
             connection.handle_timeout();
@@ -261,8 +264,10 @@ impl ClientCore {
     /// Receives what has come, without waiting. For clients without a loop.
     pub(crate) fn poll(&self, connection: &Rc<Connection>) {
         if self.reactor.is_none() {
+            let mut buf = InlineBuf::take();
             for _ in 0..MESSAGES_PER_TURN_MAX {
-                if self.services().receive_message(connection, Deadline::NOW) != Received::Message {
+                let received = self.services().receive_message(connection, Deadline::NOW, &mut buf);
+                if received != Received::Message {
                     return;
                 }
             }

@@ -3,10 +3,12 @@
 //! **Invariants:** a buffer's length is its room, and its bytes mean nothing; few are kept. Fresh
 //! memory costs more than the copy into it: a page fault for each 4 KiB. A large buffer may be
 //! shared with the messages that were read from it: the last of them gives it back, in any thread.
+//! A message that is read at once where it was received lies in a buffer of the thread.
 //! **Not here:** whose message is in a buffer that is in use.
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -36,6 +38,76 @@ struct Shared {
     buffer: Vec<u8>,
     message_bytes: usize,
     home: Arc<Large>,
+}
+
+thread_local! {
+    static INLINE: Cell<Option<Room>> = const { Cell::new(None) };
+    /// Of services inside each other.
+    static SPARE: RefCell<Vec<Room>> = const { RefCell::new(Vec::new()) };
+}
+
+type Room = Box<[u8; INLINE_BYTES]>;
+
+/// Room for one message of up to [`INLINE_BYTES`] that is read before the next is received. Of this
+/// thread; a service inside another that waits has one of its own.
+pub(crate) struct InlineBuf(Option<Room>);
+
+/// Longest message that is read where it was received, in bytes: a page.
+const INLINE_BYTES: usize = BUFFER_BYTES_MIN;
+
+/// Spare ones that a thread keeps: services seldom nest deeper.
+const SPARE_MAX: usize = 3;
+
+impl InlineBuf {
+    #[inline]
+    pub(crate) fn take() -> Self {
+        match INLINE.try_with(Cell::take) {
+            Ok(Some(room)) => Self(Some(room)),
+            _ => Self::spare(),
+        }
+    }
+
+    #[cold]
+    fn spare() -> Self {
+        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
+        Self(spare.or_else(|| Some(Box::new([0; INLINE_BYTES]))))
+    }
+
+    #[cold]
+    fn keep(room: Room) {
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARE_MAX {
+                spare.push(room);
+            }
+        });
+    }
+}
+
+impl Deref for InlineBuf {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |room| &room[..])
+    }
+}
+
+impl DerefMut for InlineBuf {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.as_mut().map_or(&mut [], |room| &mut room[..])
+    }
+}
+
+impl Drop for InlineBuf {
+    #[inline]
+    fn drop(&mut self) {
+        // A thread that ends keeps none.
+        if let Ok(Some(before)) = INLINE.try_with(|inline| inline.replace(self.0.take())) {
+            Self::keep(before);
+        }
+    }
 }
 
 impl BufferPool {

@@ -20,7 +20,6 @@ use nearcall_wire::{
 
 use super::calls::Reply;
 use super::old_channel::receiver;
-use super::sending::SMALL_BYTES;
 use super::{Connection, Host, Inner, RoomWanted};
 use crate::borrowed::BorrowedSegments;
 use crate::connection::buffer_pool::SMALL_BYTES_MAX;
@@ -72,15 +71,6 @@ pub(crate) struct InboundCall {
     pub(crate) reservation: Reservation,
 }
 
-/// Room for a small message, on the stack.
-pub(crate) type InlineBuf = [u8; INLINE_BYTES];
-
-/// An empty one.
-pub(crate) const INLINE_BUF: InlineBuf = [0; INLINE_BYTES];
-
-/// Longest small message, in bytes: as what is sent in one step.
-const INLINE_BYTES: usize = SMALL_BYTES;
-
 /// Why there is no message.
 pub(super) enum Unreceived {
     /// The channel is of no further use.
@@ -96,7 +86,7 @@ impl<H: Host> Connection<H> {
     pub(crate) fn receive(
         &self,
         deadline: Deadline,
-        buf: &mut InlineBuf,
+        buf: &mut [u8],
         wanted: Option<OutgoingCall>,
     ) -> Event {
         if self.has_inbound.get() {
@@ -112,14 +102,15 @@ impl<H: Host> Connection<H> {
             }
         };
         inner.traffic.received.count(message_bytes);
+        self.host.note_received(message_bytes);
         // The commonest messages first, by a way on which nothing is moved through memory.
         let message = &buf[..message_bytes];
         if let Some(plain) = inner.protocol.handle_plain(message, message_bytes) {
             let payload = plain.payload;
-            if plain.kind == Kind::Call {
+            if plain.kind != Kind::Reply {
                 let (object, method) = (plain.object, plain.method);
-                let (call, deadline) = (Some(plain.incoming_call()), Deadline::NEVER);
-                let shape = Shape::Unary;
+                let call = (plain.kind == Kind::Call).then(|| plain.incoming_call());
+                let (deadline, shape) = (Deadline::NEVER, Shape::Unary);
                 return Event::Call(RequestHead { call, object, method, deadline, shape }, payload);
             }
             let call = plain.outgoing_call();
@@ -145,7 +136,7 @@ impl<H: Host> Connection<H> {
     pub(crate) fn receive_item(
         &self,
         deadline: Deadline,
-        buf: &mut InlineBuf,
+        buf: &mut [u8],
         wanted: OutgoingCall,
     ) -> Event {
         if self.has_inbound.get() {

@@ -1,8 +1,8 @@
 //! Sending over a connection: requests, replies and control messages of the protocol.
 //!
-//! A message of up to two cache lines is put together on the stack; a longer one is marshalled in
-//! place, behind its header; one that the channel takes in several parts goes part by part, so that
-//! the receiver copies the first while the next is marshalled.
+//! A message of up to two cache lines is put together on the stack; a longer one is marshalled
+//! where the channel takes it from; one that the channel takes in several parts goes part by part,
+//! so that the receiver copies the first while the next is marshalled.
 //! **Invariants:** messages leave in the order in which the protocol made their headers; a header
 //! that was made is sent, kept in the outbox, or its call is ended.
 //! **Not here:** waiting until a full channel has room again (`reactor.rs`).
@@ -367,7 +367,10 @@ impl Inner {
             // Nothing goes past what found no room before.
             return Err(Unsent::Full(message_bytes));
         } else if message_bytes > SMALL_BYTES {
-            self.send_large(message, metadata, body, mode)?
+            match message_bytes <= self.whole_bytes_max {
+                true => self.send_whole(message, metadata, body, mode)?,
+                false => self.send_large(message, metadata, body, mode)?,
+            }
         } else {
             let prepared = message.prepare(&mut self.protocol).map_err(Unsent::Protocol)?;
             let mut bytes = [0; SMALL_BYTES];
@@ -388,6 +391,43 @@ impl Inner {
         };
         self.traffic.sent.count(message_bytes);
         Ok(prepared)
+    }
+
+    /// Marshals a message of one fragment in place.
+    fn send_whole<O: OutboundMessage>(
+        &mut self,
+        message: &O,
+        metadata: &[u8],
+        body: &impl Message,
+        mode: SendMode,
+    ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        let Self { endpoint, protocol, .. } = self;
+        let (message_bytes, deadline) = (message.message_bytes(), mode.channel_deadline());
+        let mut prepared = None;
+        let sent = endpoint.send_with(message_bytes, deadline, |room| {
+            let prepared = *prepared.insert(message.prepare(protocol).map_err(Unsent::Protocol)?);
+            marshal_into(room, message, prepared, metadata, body).map_err(Unsent::Message)
+        });
+        let unsent = match (sent, prepared) {
+            (Ok(Ok(())), Some(prepared)) => {
+                match deadline == Deadline::NEVER || self.takes_whole {
+                    true => self.note_flushed(),
+                    false => self.flush_one().map_err(Unsent::Channel)?,
+                }
+                return Ok(prepared);
+            }
+            (Ok(Ok(())), None) => Unsent::Message(changed()),
+            (Ok(Err(unsent)), _) => unsent,
+            (Err(SendError::Full), None) if mode == SendMode::Keep => {
+                return self.keep(message, metadata, body);
+            }
+            (Err(SendError::Full), _) => Unsent::Full(message_bytes),
+            (Err(error), _) => Unsent::Channel(error),
+        };
+        if let Some(prepared) = prepared {
+            message.undo(&mut self.protocol, prepared);
+        }
+        Err(unsent)
     }
 
     /// Notes whether the mechanism has taken what was committed.
@@ -699,4 +739,4 @@ fn changed() -> Status {
 
 /// Up to this length, in bytes, a message is put together on the stack and handed over in one step:
 /// two cache lines, header included. Copying them again costs less than the steps of a claim.
-pub(super) const SMALL_BYTES: usize = 128;
+pub(crate) const SMALL_BYTES: usize = 128;

@@ -35,7 +35,7 @@ use super::borrowing::Borrowing;
 use super::old_channel::OldChannel;
 use super::switch_asks::OpenAsk;
 use super::switch_history::{AwaitedOutcomes, SwitchCause, SwitchHistory, SwitchUnderWay};
-use super::{Connection, Host, Inner, takes_whole};
+use super::{Connection, Host, Inner, takes_whole, whole_bytes_max};
 use crate::deadline::{self, Deadline};
 use crate::refusals::RefusalKind;
 use crate::status::Status;
@@ -614,6 +614,7 @@ impl<H: Host> Connection<H> {
         let (lender, borrower) = endpoint.arena().unzip();
         self.lending.set_lender(lender);
         inner.takes_whole = takes_whole(&endpoint);
+        inner.whole_bytes_max = whole_bytes_max(&endpoint);
         self.mechanism.set(endpoint.mechanism());
         self.wait.set(endpoint.wait_policy());
         self.packets_seen.set(endpoint.control_packets());

@@ -10,13 +10,16 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
+use nearcall_os::clock;
+
 use super::Reactor;
 use super::sharing::Party;
 use crate::connection::Connection;
+use crate::connection::buffer_pool::InlineBuf;
 use crate::deadline::{self, Deadline};
 use crate::limits::{
-    MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK, TURN_TIME_MAX,
-    TURNS_PER_FULL_TURN,
+    LOOK_INTERVAL_NS, MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK,
+    TURN_TIME_MAX, TURNS_PER_FULL_TURN,
 };
 use crate::services::dispatch::Received;
 
@@ -39,6 +42,8 @@ pub(super) struct TurnClock {
     charged_ns: Cell<u64>,
     /// Turns since the last look at the kernel.
     unlooked_ns: Cell<u64>,
+    /// When the first turn since that look had as many messages as a turn may; zero: none had.
+    flooded_ns: Cell<u64>,
 }
 
 impl TurnClock {
@@ -52,6 +57,7 @@ impl TurnClock {
     #[inline]
     pub(super) fn note_look(&self) {
         self.unlooked_ns.set(0);
+        self.flooded_ns.set(0);
     }
 }
 
@@ -121,7 +127,8 @@ impl Reactor {
             Turn::Poll(spins) => (spins, Deadline::NOW, MESSAGES_PER_TURN_MAX),
             Turn::Sleep(deadline) => (0, deadline, 1),
         };
-        for _ in 0..messages {
+        let (mut buf, mut left) = (None, messages);
+        while left > 0 {
             // At once: a service may wait for calls of its own, in rounds that must arm this one.
             self.activity.touch_in_turn(connection);
             if connection.is_paused() {
@@ -132,9 +139,12 @@ impl Reactor {
                 if !connection.poll_ready(spins) {
                     return served;
                 }
-                spins = 1;
+                // Behind the second message a receive is the poll: there are many.
+                spins = u32::from(left == messages);
             }
-            match self.services.receive_message(connection, deadline) {
+            left -= 1;
+            let buf = buf.get_or_insert_with(InlineBuf::take);
+            match self.services.receive_message(connection, deadline, buf) {
                 Received::Message if !connection.is_closed() => served = true,
                 Received::TurnOver if !connection.is_closed() => {
                     served = true;
@@ -152,6 +162,9 @@ impl Reactor {
             {
                 return true;
             }
+            if left == 0 && matches!(turn, Turn::Poll(_)) && self.may_go_on() {
+                left = MESSAGES_PER_TURN_MAX;
+            }
         }
         if matches!(turn, Turn::Poll(_)) {
             // It may have more messages, which must not hold up what only the kernel knows of.
@@ -162,6 +175,25 @@ impl Reactor {
             self.make_ready(connection);
         }
         served
+    }
+
+    /// Returns whether a polled connection that has had its messages may have more at once: no
+    /// other is polled, and the last look at the kernel is not long ago.
+    fn may_go_on(&self) -> bool {
+        let polled = self.activity.busy_count() + self.spinning.borrow().len();
+        if polled > 1 || self.is_shared() || self.has_fdless() || !self.ready.borrow().is_empty() {
+            return false;
+        }
+        let (now_ns, flooded_ns) = (clock::monotonic_ns(), self.clock.flooded_ns.get());
+        if flooded_ns == 0 {
+            self.clock.flooded_ns.set(now_ns);
+            return true;
+        }
+        let may = now_ns.saturating_sub(flooded_ns) < LOOK_INTERVAL_NS;
+        if !may {
+            self.count_polled_turns(SPIN_TURNS_PER_LOOK);
+        }
+        may
     }
 
     /// Returns whether no call is under way over a connection, and none waits in its channel.

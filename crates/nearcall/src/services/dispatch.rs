@@ -12,10 +12,8 @@ use std::rc::Rc;
 use nearcall_wire::{HEADER_BYTES, Shape};
 
 use crate::codec::Body;
-use crate::connection::buffer_pool::BufferPool;
-use crate::connection::{
-    Connection, Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
-};
+use crate::connection::buffer_pool::{BufferPool, InlineBuf};
+use crate::connection::{Connection, Event, InboundCall, RequestHead, split_payload};
 use crate::deadline::Deadline;
 use crate::decoded_size::{self, MessageType, Part};
 use crate::interface::{Interface, MethodKind};
@@ -58,10 +56,10 @@ impl Services {
         &self,
         connection: &Rc<Connection>,
         deadline: Deadline,
+        buf: &mut InlineBuf,
     ) -> Received {
-        let mut buf = INLINE_BUF;
-        let event = connection.receive(deadline, &mut buf, None);
-        match self.serve_event(connection, event, &buf) {
+        let event = connection.receive(deadline, buf, None);
+        match self.serve_event(connection, event, buf) {
             Ok(_) => Received::Message,
             Err(received) => received,
         }
@@ -74,7 +72,7 @@ impl Services {
         &self,
         connection: &Rc<Connection>,
         event: Event,
-        buf: &InlineBuf,
+        buf: &[u8],
     ) -> Result<Range<usize>, Received> {
         let mut received = Received::Message;
         match event {
