@@ -103,4 +103,4 @@ const LOCK: &str = "../../Cargo.lock";
 
 /// The packages of the rivals.
 const RIVALS: &[&str] =
-    &["capnp-rpc", "iceoryx2", "tarpc", "tonic", "ttrpc", "zbus", "zenoh", "zeromq-src"];
+    &["capnp-rpc", "iceoryx2", "shmipc", "tarpc", "tonic", "ttrpc", "zbus", "zenoh", "zeromq-src"];

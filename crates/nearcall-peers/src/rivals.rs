@@ -10,6 +10,7 @@ mod boost;
 mod capnp;
 mod iceoryx2;
 mod nearcall;
+mod shmipc;
 mod tarpc;
 mod tonic;
 mod ttrpc;
@@ -24,7 +25,7 @@ use crate::service::Service;
 pub(crate) fn all() -> Vec<Rival> {
     let mut all = nearcall::rows();
     all.push(bare::ROW);
-    all.extend([iceoryx2::POLLING, iceoryx2::EVENTS]);
+    all.extend([iceoryx2::POLLING, iceoryx2::EVENTS, shmipc::ROW]);
     all.extend([boost::ROW, ttrpc::ROW, tarpc::ROW, capnp::ROW]);
     all.extend([zbus::ROW, tonic::ROW, zeromq::ROW, zenoh::ROW]);
     all

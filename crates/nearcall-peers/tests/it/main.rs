@@ -49,7 +49,9 @@ fn rows_are_measured_and_leave_nothing_behind() {
 fn every_row_tells_how_it_is_configured() {
     let output = peers(&["--about"]);
     let about = text(&output.stdout);
-    for row in ["nearcall-adaptive", "iceoryx2-poll", "tonic", "ttrpc", "zenoh", "boost-mq"] {
+    for row in
+        ["nearcall-adaptive", "iceoryx2-poll", "shmipc", "tonic", "ttrpc", "zenoh", "boost-mq"]
+    {
         assert!(about.contains(row), "{row}");
     }
 }
