@@ -337,6 +337,19 @@ impl Endpoint {
         self.channel.parts().transport.disarm();
     }
 
+    /// From now on [`readiness`](Self::readiness) may ask for a watch that reports once what has come:
+    /// a doorbell then needs no system call after each sleep, to take the rings back. Whoever asks
+    /// for it watches as `Readiness::edge` says, and reports a hang-up by
+    /// [`note_hang_up`](Self::note_hang_up).
+    pub fn watch_edges(&mut self) {
+        self.channel.parts().transport.watch_edges();
+    }
+
+    /// Reports that a watch over [`readiness`](Self::readiness) has seen a hang-up or an error.
+    pub fn note_hang_up(&mut self) {
+        self.channel.parts().transport.note_hang_up();
+    }
+
     /// Ends the waits of this endpoint early when `fd` becomes readable: a sleeping
     /// [`receive`](Self::receive), [`receive_into`](Self::receive_into) or [`claim`](Self::claim)
     /// then returns `Empty` or `Full`, whatever its deadline, and so do all waits after it until

@@ -23,8 +23,8 @@ use crate::limits::{
 use crate::liveness::PeerLiveness;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
-use crate::shm::doorbell::{Doorbell, Memory, SleepOn, Waiter, Waker};
-use crate::shm::lane::{LaneIn, LaneOut};
+use crate::shm::doorbell::{Doorbell, Memory, SleepOn, UnreadRings, Waiter, Waker};
+use crate::shm::lane::Lanes;
 use crate::shm::layout::lane::INDIRECT_BYTES;
 use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, SLEEP, fragment_range, frame_bytes};
 use crate::shm::ring::{Consumer, Producer};
@@ -71,6 +71,8 @@ struct ShmTransport<D> {
     wait: WaitPolicy,
     /// Sending leaves an announced sleep announced.
     stays_armed: bool,
+    /// On a descriptor that is watched edge-triggered.
+    unread_rings: Option<UnreadRings>,
     spinner: Spinner,
     liveness: Arc<PeerLiveness>,
     /// For the watch, if it begins late.
@@ -80,16 +82,6 @@ struct ShmTransport<D> {
     empty_polls: u32,
     /// The time when an end that is not watched over looked at its bell last.
     bell_looked_ns: u64,
-}
-
-/// Both lanes of a connection.
-struct Lanes {
-    out: LaneOut,
-    incoming: LaneIn,
-    /// The length of the fragment that found no room; zero if the last one did.
-    wanted_bytes: usize,
-    /// How many slots the next fragment may be in.
-    slots: usize,
 }
 
 /// The parts that two doorbells need to meet: made by the server, completed by the client.
@@ -163,12 +155,13 @@ impl<D: Doorbell> ShmTransport<D> {
             waker: Waker::default(),
             reserved: (layout::FRAMES, 0),
             current: (0, 0),
-            lanes: Lanes::new::<D>(capacity, settings),
+            lanes: Lanes::new(capacity, settings).filter(|_| D::LAZY_COMMIT),
             reserved_in_lane: false,
             current_in_lane: false,
             room_worth_ringing: capacity.bytes() as u64 / 2,
             rung_at: 0,
             stays_armed: false,
+            unread_rings: None,
             wait: settings.wait,
             spinner: Spinner::new(settings.spin),
             liveness: Arc::clone(&settings.liveness),
@@ -239,7 +232,10 @@ impl<D: Doorbell> ShmTransport<D> {
     #[cold]
     fn end_announced_sleep(&mut self) {
         self.waiter.end(&self.memory.own);
-        self.doorbell.clear();
+        let read = self.consumer.head();
+        if !self.unread_rings.as_mut().is_some_and(|rings| rings.may_stay(read)) {
+            self.doorbell.clear();
+        }
     }
 
     #[inline(always)]
@@ -508,24 +504,6 @@ impl<D: Doorbell> ShmTransport<D> {
     }
 }
 
-impl Lanes {
-    /// Lanes for a ring of fragments of the usual length; a connection with a smaller ring has
-    /// none.
-    fn new<D: Doorbell>(capacity: Capacity, settings: &Settings) -> Option<Self> {
-        let has_lanes = D::LAZY_COMMIT && capacity.fragment_bytes_max() == FRAGMENT_BYTES;
-        has_lanes.then(|| Self {
-            out: LaneOut::new(&settings.control),
-            incoming: LaneIn::new(&settings.control),
-            wanted_bytes: 0,
-            slots: LANE_SLOTS[1],
-        })
-    }
-
-    fn are_held(&self) -> bool {
-        self.out.is_held() || self.incoming.is_held()
-    }
-}
-
 impl<D: Doorbell> ShmTransport<D> {
     #[inline(never)]
     fn publish_in_lane(&mut self, header: FragmentHeader) {
@@ -752,6 +730,18 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
         }
     }
 
+    fn watch_edges(&mut self) {
+        if D::KEEPS_RINGS {
+            self.unread_rings.get_or_insert_default();
+        }
+    }
+
+    fn note_hang_up(&mut self) {
+        if D::KEEPS_RINGS {
+            self.liveness.set_gone();
+        }
+    }
+
     fn set_interruptible(&mut self, interruptible: bool) {
         self.liveness.set_interruptible(interruptible);
     }
@@ -760,7 +750,8 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
         if D::LAZY_COMMIT && self.wait == WaitPolicy::Spin {
             return None;
         }
-        self.doorbell.descriptor().map(|fd| Readiness { fd, writable: false })
+        let edge = self.unread_rings.is_some();
+        self.doorbell.descriptor().map(|fd| Readiness { fd, writable: false, edge })
     }
 
     fn socket(&self) -> Option<&Arc<OwnedFd>> {

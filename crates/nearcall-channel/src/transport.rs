@@ -128,4 +128,10 @@ pub(crate) trait Transport: Send {
 
     /// Takes an announced sleep back.
     fn disarm(&mut self) {}
+
+    /// The descriptor is watched edge-triggered from now on, if the transport can bear that.
+    fn watch_edges(&mut self) {}
+
+    /// A watch has reported that the descriptor has hung up.
+    fn note_hang_up(&mut self) {}
 }

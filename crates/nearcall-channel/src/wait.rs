@@ -103,4 +103,13 @@ pub struct Readiness<'a> {
     pub fd: BorrowedFd<'a>,
     /// Wait for writability instead of readability.
     pub writable: bool,
+    /// Watch it edge-triggered, as [`Endpoint::watch_edges`](crate::Endpoint::watch_edges) has it.
+    pub edge: bool,
+}
+
+impl<'a> Readiness<'a> {
+    /// To wait level-triggered.
+    pub(crate) fn level(fd: BorrowedFd<'a>, writable: bool) -> Self {
+        Self { fd, writable, edge: false }
+    }
 }

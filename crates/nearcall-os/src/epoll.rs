@@ -1,4 +1,5 @@
-//! Epoll, level-triggered: many descriptors, each with a token of the caller's.
+//! Epoll: many descriptors, each with a token of the caller's; level-triggered unless the interest
+//! says otherwise.
 //!
 //! **Invariants:** a set that a forked process has got from its parent can be closed there and
 //! nothing else, since the kernel keeps one set for both; an interrupted wait goes on with the time
@@ -239,6 +240,9 @@ impl Events {
 fn flags(interest: Interest) -> epoll::EventFlags {
     match interest {
         Interest::Readable => epoll::EventFlags::IN,
+        Interest::ReadableEdge => {
+            epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET
+        }
         Interest::Writable => epoll::EventFlags::OUT,
         Interest::Both => epoll::EventFlags::IN | epoll::EventFlags::OUT,
         Interest::HangUp => epoll::EventFlags::RDHUP,

@@ -15,6 +15,8 @@ use crate::seam::{self, Call};
 pub enum Interest {
     /// Something can be read, or the other end has closed.
     Readable,
+    /// The same, which an epoll set reports once for what has come, whether it is read or not.
+    ReadableEdge,
     /// Something can be written, or the other end has closed.
     Writable,
     /// Either.
@@ -77,7 +79,7 @@ pub fn poll(fds: &mut [PollFd<'_>], deadline: impl Into<Deadline>) -> io::Result
 impl From<Interest> for PollFlags {
     fn from(interest: Interest) -> Self {
         match interest {
-            Interest::Readable => Self::IN,
+            Interest::Readable | Interest::ReadableEdge => Self::IN,
             Interest::Writable => Self::OUT,
             Interest::Both => Self::IN | Self::OUT,
             Interest::HangUp => Self::RDHUP,

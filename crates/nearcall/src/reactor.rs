@@ -324,7 +324,12 @@ impl Reactor {
             any = true;
             let source = self.sources.borrow().get(event.token).cloned();
             match source {
-                Some(Source::Connection(connection)) => self.make_ready(&connection),
+                Some(Source::Connection(connection)) => {
+                    if event.ready.hung_up || event.ready.error {
+                        connection.note_hang_up(event.token);
+                    }
+                    self.make_ready(&connection);
+                }
                 Some(Source::Listener(_)) => {
                     self.handshakes.accept(self, ListenerId(event.token));
                 }

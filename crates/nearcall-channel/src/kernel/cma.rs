@@ -346,7 +346,7 @@ impl Transport for CmaTransport {
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
         // Room comes as a record, too; only a full socket is waited for otherwise.
         let writable = interest == Interest::Send && self.line.is_waiting_to_send();
-        Some(Readiness { fd: self.line.descriptor()?, writable })
+        Some(Readiness::level(self.line.descriptor()?, writable))
     }
 
     fn arm(&mut self, interest: Interest) -> bool {

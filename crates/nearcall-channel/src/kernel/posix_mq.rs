@@ -80,8 +80,8 @@ impl PacketSocket for MqLine {
 
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
         Some(match interest {
-            Interest::Receive => Readiness { fd: self.inward.as_fd(), writable: false },
-            Interest::Send => Readiness { fd: self.outward.as_fd(), writable: true },
+            Interest::Receive => Readiness::level(self.inward.as_fd(), false),
+            Interest::Send => Readiness::level(self.outward.as_fd(), true),
         })
     }
 }

@@ -381,8 +381,8 @@ impl<B: ByteStream> Transport for StreamTransport<B> {
 
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
         Some(match interest {
-            Interest::Receive => Readiness { fd: self.line.reader(), writable: false },
-            Interest::Send => Readiness { fd: self.line.writer(), writable: true },
+            Interest::Receive => Readiness::level(self.line.reader(), false),
+            Interest::Send => Readiness::level(self.line.writer(), true),
         })
     }
 

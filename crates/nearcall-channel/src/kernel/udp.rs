@@ -221,7 +221,7 @@ impl PacketSocket for UdpLine {
             Interest::Receive => &self.inward.socket,
             Interest::Send => &self.outward.socket,
         };
-        Some(Readiness { fd: socket.as_fd(), writable: false })
+        Some(Readiness::level(socket.as_fd(), false))
     }
 
     fn arm(&mut self, interest: Interest) -> bool {

@@ -161,7 +161,7 @@ impl PacketSocket for UnixPackets {
     }
 
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
-        Some(Readiness { fd: self.socket.as_fd(), writable: interest == Interest::Send })
+        Some(Readiness::level(self.socket.as_fd(), interest == Interest::Send))
     }
 }
 

@@ -382,7 +382,7 @@ impl Transport for UringTransport {
 
     fn readiness(&self, _interest: Interest) -> Option<Readiness<'_>> {
         let bell = self.bell().ok()?;
-        Some(Readiness { fd: bell.as_fd(), writable: false })
+        Some(Readiness::level(bell.as_fd(), false))
     }
 
     fn arm(&mut self, interest: Interest) -> bool {

@@ -384,8 +384,8 @@ impl Transport for SpliceTransport {
 
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>> {
         Some(match interest {
-            Interest::Receive => Readiness { fd: self.receiver.pipe.as_fd(), writable: false },
-            Interest::Send => Readiness { fd: self.sender.pipe.as_fd(), writable: true },
+            Interest::Receive => Readiness::level(self.receiver.pipe.as_fd(), false),
+            Interest::Send => Readiness::level(self.sender.pipe.as_fd(), true),
         })
     }
 

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
+use crate::limits::UNREAD_RINGS_MAX;
 use crate::shm::layout::SLEEP;
 use crate::shm::layout::sleep_word::{FOR_MESSAGE, FOR_ROOM, NEXT_SLEEP, ON_DESCRIPTOR};
 use crate::sync::{Ordering, Own, Peer, fence};
@@ -58,6 +59,9 @@ pub(crate) trait Doorbell: Send {
     /// The watcher: from the first sleep on that the descriptor's hang-up does not end. Fences:
     /// none for an end whose flags state that it only spins.
     const LAZY_COMMIT: bool = false;
+
+    /// `true` if the descriptor holds rings that are not taken back, and reports each further one.
+    const KEEPS_RINGS: bool = false;
 
     /// Returns the place where this end sleeps when it sleeps in here, not in an event loop.
     fn sleeps_on(&self) -> SleepOn {
@@ -115,6 +119,24 @@ pub(crate) enum SleepOn {
     Futex,
     /// On the descriptor.
     Descriptor,
+}
+
+/// Counts rings that are left in a descriptor: those that have ended sleeps for a message.
+#[derive(Debug, Default)]
+pub(crate) struct UnreadRings {
+    rings: u32,
+    /// How far the other end's ring was read when it last ended a sleep.
+    read: u64,
+}
+
+impl UnreadRings {
+    /// Returns whether the ring that has ended a sleep may stay: the one before was for something,
+    /// and few are there. An end that rings for nothing would fill the descriptor.
+    pub(crate) fn may_stay(&mut self, read: u64) -> bool {
+        let has_read = std::mem::replace(&mut self.read, read) != read;
+        self.rings = if has_read && self.rings < UNREAD_RINGS_MAX { self.rings + 1 } else { 0 };
+        self.rings > 0
+    }
 }
 
 /// Announces this end's sleeps.

@@ -31,13 +31,43 @@ use nearcall_os::region::{OwnRegion, PeerRegion};
 
 use crate::control::Control;
 use crate::error::{ReceiveError, Violation};
-use crate::limits::{LANE_CHECKS_MAX, LANE_IDLE, LANE_RETRY_FRAGMENTS};
+use crate::limits::{FRAGMENT_BYTES, LANE_CHECKS_MAX, LANE_IDLE, LANE_RETRY_FRAGMENTS, LANE_SLOTS};
+use crate::settings::Settings;
+use crate::shm::layout::Capacity;
 use crate::shm::layout::FRAME_ALIGN;
 use crate::shm::layout::lane::{
     LANE_BYTES, SLOT_BYTES, indirect_place, indirect_word, offset_of, slots_of,
 };
 use crate::shm::segment_table::SegmentId;
 use crate::shm::segments::{OwnSegments, PeerSegments};
+
+/// Both lanes of a connection.
+pub(super) struct Lanes {
+    pub(super) out: LaneOut,
+    pub(super) incoming: LaneIn,
+    /// The length of the fragment that found no room; zero if the last one did.
+    pub(super) wanted_bytes: usize,
+    /// How many slots the next fragment may be in.
+    pub(super) slots: usize,
+}
+
+impl Lanes {
+    /// Lanes for a ring of fragments of the usual length; a connection with a smaller ring has
+    /// none.
+    pub(super) fn new(capacity: Capacity, settings: &Settings) -> Option<Self> {
+        let has_lanes = capacity.fragment_bytes_max() == FRAGMENT_BYTES;
+        has_lanes.then(|| Self {
+            out: LaneOut::new(&settings.control),
+            incoming: LaneIn::new(&settings.control),
+            wanted_bytes: 0,
+            slots: LANE_SLOTS[1],
+        })
+    }
+
+    pub(super) fn are_held(&self) -> bool {
+        self.out.is_held() || self.incoming.is_held()
+    }
+}
 
 /// The time when a lane was last seen in use. The clock is read at sleeps only.
 #[derive(Debug, Default)]

@@ -121,8 +121,9 @@ const SCORE_FIRST: u32 = 4;
 /// forgiven.
 const SCORE_MAX: u32 = 8;
 
-/// Most short waits between two trials. One spin in so many waits does not show.
-const TRIAL_INTERVAL_MAX: u32 = 256;
+/// Most short waits between two trials. A spin is as long as a few such waits, so that one in so
+/// many does not show; ends that no longer share a CPU find that out within some 0.1 s.
+const TRIAL_INTERVAL_MAX: u32 = 4096;
 
 /// Spins without result that the balance holds: enough to learn from a new kind of wait.
 const BALANCE_SPINS_MAX: u64 = 8;

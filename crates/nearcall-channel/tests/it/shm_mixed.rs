@@ -1,5 +1,6 @@
 //! `shm` between ends that wait in different ways: each is woken in the way that it asked for.
 
+use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::poll;
 use nearcall_os::socket::{self, Kind};
 
@@ -222,6 +223,50 @@ fn an_end_that_only_sends_notices_a_death() {
             });
         }
     }
+}
+
+/// More rings than may lie unread, each reported once, and the hang-up behind them.
+#[test]
+fn an_end_that_is_watched_for_edges_is_woken_by_each_ring() {
+    const CALLS: u64 = 40;
+    let waits = Waits::InLoop(WaitPolicy::Adaptive);
+    let (mut client, mut server) = pair(Waits::Inside(WaitPolicy::Block), waits);
+    server.watch_edges();
+    let (epoll, mut events) = (Epoll::create().unwrap(), Events::with_capacity(1));
+    let readiness = server.readiness(Interest::Receive).unwrap();
+    assert!(readiness.edge);
+    epoll.add(readiness.fd, poll::Interest::ReadableEdge, 0).unwrap();
+    let caller = thread::spawn(move || {
+        for number in 0..CALLS {
+            // The server sleeps by then, most often.
+            clock::pause(Duration::from_millis(1));
+            client.send(&pattern(number, 8), patient()).unwrap();
+            client.receive_into(&mut [0; 8], patient()).unwrap();
+        }
+    });
+    let (mut received, mut reported) = (0, 0);
+    loop {
+        match server.receive_into(&mut [0; 8], Deadline::NOW) {
+            Ok(_) => {
+                received += 1;
+                server.send(&[], patient()).unwrap();
+            }
+            Err(ReceiveError::Empty) if server.arm(Interest::Receive) => {
+                let event = epoll.wait(&mut events, Some(PATIENCE)).unwrap().first();
+                let event = event.expect("the end was not woken");
+                reported += 1;
+                if event.ready.hung_up {
+                    server.note_hang_up();
+                }
+            }
+            Err(ReceiveError::Empty) => {}
+            Err(error) => break assert!(matches!(error, ReceiveError::PeerGone), "{error:?}"),
+        }
+    }
+    caller.join().unwrap();
+    assert_eq!(received, CALLS);
+    assert!(reported > CALLS / 2, "{reported} reports");
+    assert!(reported <= CALLS + 4, "{reported} reports");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use nearcall_channel::{Endpoint, SendError};
 
 use super::outbox::Outbox;
-use super::{Inner, RoomWanted};
+use super::{Connection, Host, Inner, RoomWanted};
 use crate::deadline::Deadline;
 
 /// The channel before a switch.
@@ -126,6 +126,20 @@ impl Inner {
                 // one, and then its own last message comes here.
                 (true, false) => RoomWanted::Nowhere,
             },
+        }
+    }
+}
+
+impl<H: Host> Connection<H> {
+    /// The source with this token has hung up: the channel that is watched by it has ended.
+    #[cold]
+    pub(crate) fn note_hang_up(&self, token: u64) {
+        let is_before = self.readiness.tokens.get().before == Some(token);
+        let Inner { endpoint, old, .. } = &mut *self.inner.borrow_mut();
+        match old {
+            Some(old) if is_before || self.readiness.is_stale.get() => old.endpoint.note_hang_up(),
+            _ if is_before => {}
+            _ => endpoint.note_hang_up(),
         }
     }
 }

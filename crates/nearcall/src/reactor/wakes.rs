@@ -124,7 +124,7 @@ impl Reactor {
     fn watch_for(&self, connection: &Connection, token: u64, interest: Option<poll::Interest>) {
         let watched = connection.with_watched_endpoint(|endpoint| {
             let Some(readiness) = endpoint.readiness(Interest::Receive) else { return Ok(()) };
-            let interest = interest.unwrap_or(kernel_interest(readiness.writable));
+            let interest = interest.unwrap_or(kernel_interest(&readiness));
             self.epoll.modify(readiness.fd, interest, token)
         });
         // It would not be seen any more.

@@ -9,7 +9,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::rc::Rc;
 
-use nearcall_channel::{Endpoint, Interest, Interrupt, Mechanism, WaitPolicy, signals_taken};
+use nearcall_channel::{
+    Endpoint, Interest, Interrupt, Mechanism, Readiness, WaitPolicy, signals_taken,
+};
 use nearcall_os::poll;
 
 use super::sharing::Party;
@@ -50,14 +52,16 @@ impl Reactor {
             return Ok(());
         }
         let token = self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
-        let added =
-            connection.with_endpoint(|endpoint| match endpoint.readiness(Interest::Receive) {
+        let added = connection.with_endpoint(|endpoint| {
+            endpoint.watch_edges();
+            match endpoint.readiness(Interest::Receive) {
                 Some(readiness) => {
-                    let interest = kernel_interest(readiness.writable);
+                    let interest = kernel_interest(&readiness);
                     self.epoll.add(readiness.fd, interest, token).map(|()| true)
                 }
                 None => Ok(false),
-            });
+            }
+        });
         let watched = match added {
             Ok(true) => {
                 connection
@@ -320,7 +324,7 @@ impl Reactor {
                     self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
                 let added = connection.with_old_endpoint(|endpoint| {
                     let Some(room) = endpoint.readiness(Interest::Send) else { return Ok(false) };
-                    self.epoll.add(room.fd, kernel_interest(room.writable), token).map(|()| true)
+                    self.epoll.add(room.fd, kernel_interest(&room), token).map(|()| true)
                 });
                 let added = added.unwrap_or(Ok(false));
                 let mechanism = connection.with_old_endpoint(Endpoint::mechanism);
@@ -360,7 +364,7 @@ impl Reactor {
             };
             let is_same = messages.fd.as_raw_fd() == room.fd.as_raw_fd();
             let interest = |tokens: Tokens| {
-                let for_messages = kernel_interest(messages.writable);
+                let for_messages = kernel_interest(&messages);
                 match (is_same && room.writable && tokens.both, tokens.is_muted) {
                     (true, true) => Some(poll::Interest::Writable),
                     (true, false) => Some(poll::Interest::Both),
@@ -377,7 +381,7 @@ impl Reactor {
                     let source = Source::Connection(Rc::clone(connection));
                     let token = self.sources.borrow_mut().add(source);
                     tokens.send = Some(token);
-                    self.epoll.add(room.fd, kernel_interest(room.writable), token)
+                    self.epoll.add(room.fd, kernel_interest(&room), token)
                 }
                 Some(token) if !wanted => {
                     tokens.send = None;
@@ -507,6 +511,10 @@ impl Reactor {
     }
 }
 
-pub(super) fn kernel_interest(writable: bool) -> poll::Interest {
-    if writable { poll::Interest::Writable } else { poll::Interest::Readable }
+pub(super) fn kernel_interest(readiness: &Readiness<'_>) -> poll::Interest {
+    match readiness {
+        Readiness { writable: true, .. } => poll::Interest::Writable,
+        Readiness { edge: true, .. } => poll::Interest::ReadableEdge,
+        _ => poll::Interest::Readable,
+    }
 }

@@ -76,6 +76,7 @@ impl FutexOrFdDoorbell {
 
 impl Doorbell for FutexOrFdDoorbell {
     const LAZY_COMMIT: bool = true;
+    const KEEPS_RINGS: bool = true;
 
     fn sleeps_on(&self) -> SleepOn {
         match self.wait {
