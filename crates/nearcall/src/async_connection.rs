@@ -471,7 +471,7 @@ impl Drop for Locked<'_, '_> {
 /// What is done after a step, without the lock.
 struct AfterStep<'a> {
     of: &'a AsyncConnection,
-    wakes: WakeList,
+    wakes: Option<WakeList>,
     due: Deadline,
     is_restless: bool,
     has_ended: bool,
@@ -480,8 +480,7 @@ struct AfterStep<'a> {
 impl<'a> AfterStep<'a> {
     #[inline]
     fn new(of: &'a AsyncConnection) -> Self {
-        let (wakes, due) = (WakeList::default(), Deadline::NEVER);
-        Self { of, wakes, due, is_restless: false, has_ended: false }
+        Self { of, wakes: None, due: Deadline::NEVER, is_restless: false, has_ended: false }
     }
 }
 
@@ -496,7 +495,9 @@ impl Drop for AfterStep<'_> {
             (self.of.on_end)(self.of);
         }
         // Last, and one by one: they run code of users.
-        self.wakes.take().run();
+        if let Some(wakes) = self.wakes.take() {
+            wakes.run();
+        }
     }
 }
 

@@ -44,7 +44,7 @@ impl AsyncHost {
 
     /// Takes the wakers that are to be woken now that the lock is free.
     #[inline]
-    pub(super) fn take_wakes(&self) -> WakeList {
+    pub(super) fn take_wakes(&self) -> Option<WakeList> {
         self.wakes.borrow_mut().take()
     }
 

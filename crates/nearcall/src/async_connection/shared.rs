@@ -176,10 +176,10 @@ impl Shared {
         let Self { connection, slots, room, .. } = self;
         // Those that have ended have granted everything.
         if !connection.is_closed() {
-            let mut wakes = WakeList::default();
-            let has_slot = !is_call || may_try(slots, &mut places.slot, waker, &mut wakes);
-            let is_turn = has_slot && may_try(room, &mut places.room, waker, &mut wakes);
-            connection.host().with_wakes(|kept| kept.append(wakes));
+            let (has_slot, is_turn) = connection.host().with_wakes(|wakes| {
+                let has_slot = !is_call || may_try(slots, &mut places.slot, waker, wakes);
+                (has_slot, has_slot && may_try(room, &mut places.room, waker, wakes))
+            });
             if !has_slot {
                 // Those that have a place among the calls may be waiting for this room.
                 self.leave_room(places);

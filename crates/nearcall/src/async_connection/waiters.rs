@@ -120,8 +120,13 @@ impl Waiters {
 pub(crate) struct WakeList {
     /// Most often there is one at most, which needs no memory of its own.
     first: Option<Waker>,
-    more: Vec<Waker>,
-    retired: Vec<Waker>,
+    others: Vec<Other>,
+}
+
+#[derive(Debug)]
+enum Other {
+    Wake(Waker),
+    Retire(Waker),
 }
 
 impl WakeList {
@@ -129,45 +134,38 @@ impl WakeList {
     pub(crate) fn wake(&mut self, waker: Waker) {
         match self.first {
             None => self.first = Some(waker),
-            Some(_) => self.more.push(waker),
+            Some(_) => self.others.push(Other::Wake(waker)),
         }
     }
 
     /// Adds one that is to be dropped.
     pub(crate) fn retire(&mut self, waker: Waker) {
-        self.retired.push(waker);
+        self.others.push(Other::Retire(waker));
     }
 
-    /// Adds all of another list.
     #[inline]
-    pub(crate) fn append(&mut self, other: Self) {
-        let Self { first, more, retired } = other;
-        if let Some(waker) = first {
-            self.wake(waker);
-            self.more.extend(more);
-        }
-        self.retired.extend(retired);
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.is_empty()
     }
 
-    /// Takes them all.
+    /// Takes them all, if there are any.
     #[inline]
-    pub(crate) fn take(&mut self) -> Self {
-        // Nothing is written where there is nothing.
-        match self.first.is_none() && self.retired.is_empty() {
-            true => Self::default(),
-            false => std::mem::take(self),
-        }
+    pub(crate) fn take(&mut self) -> Option<Self> {
+        (!self.is_empty()).then(|| std::mem::take(self))
     }
 
     /// Wakes and drops them all, also if one of them panics.
-    #[inline]
     pub(crate) fn run(self) {
-        let Self { first, more, retired } = self;
+        let Self { first, others } = self;
         if let Some(waker) = first {
             waking::wake(waker);
-            more.into_iter().for_each(waking::wake);
         }
-        retired.into_iter().map(Some).for_each(waking::retire);
+        for other in others {
+            match other {
+                Other::Wake(waker) => waking::wake(waker),
+                Other::Retire(waker) => waking::retire(Some(waker)),
+            }
+        }
     }
 }
 
@@ -193,7 +191,7 @@ mod tests {
             assert!(!waiters.poll(*position, &tasks[index].1, &mut wakes));
             assert!(waiters.grant(&mut wakes));
             assert!(waiters.poll(*position, &tasks[index].1, &mut wakes));
-            wakes.take().run();
+            std::mem::take(&mut wakes).run();
             let woken: Vec<_> = tasks.iter().map(|(count, _)| count.get()).collect();
             assert_eq!(woken.iter().sum::<usize>(), index + 1);
             assert_eq!(woken[index], 1);
@@ -231,10 +229,10 @@ mod tests {
         drop(old);
         assert!(!waiters.poll(position, &new, &mut wakes));
         assert_eq!(Arc::strong_count(&before), 2, "it is dropped where no lock is held");
-        wakes.take().run();
+        std::mem::take(&mut wakes).run();
         assert_eq!(Arc::strong_count(&before), 1);
         waiters.grant_all(&mut wakes);
-        wakes.take().run();
+        std::mem::take(&mut wakes).run();
         assert_eq!(before.get(), 0);
         assert_eq!(after.get(), 1);
     }
