@@ -337,9 +337,9 @@ impl Endpoint {
         self.channel.parts().transport.disarm();
     }
 
-    /// From now on [`readiness`](Self::readiness) may ask for a watch that reports once what has come:
-    /// a doorbell then needs no system call after each sleep, to take the rings back. Whoever asks
-    /// for it watches as `Readiness::edge` says, and reports a hang-up by
+    /// From now on [`readiness`](Self::readiness) may ask for a watch that reports once what has
+    /// come: a doorbell then needs no system call after each sleep, to take the rings back. Whoever
+    /// asks for it watches as `Readiness::edge` says, and reports a hang-up by
     /// [`note_hang_up`](Self::note_hang_up).
     pub fn watch_edges(&mut self) {
         self.channel.parts().transport.watch_edges();

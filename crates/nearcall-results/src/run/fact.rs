@@ -82,6 +82,11 @@ impl Fact {
         Self { unit: Unit::Ratio, ..Self::time(head, of).wide(5) }
     }
 
+    /// A plain number per message.
+    const fn count(head: &'static str, of: Of) -> Self {
+        Self { unit: Unit::Plain, ..Self::time(head, of) }
+    }
+
     /// The same with a column in the flat table.
     const fn stored(self, name: &'static str, about: &'static str) -> Self {
         Self { name, about, ..self }
@@ -186,27 +191,20 @@ pub const CPU: Fact =
     Fact::time("CPU", |cell| bare(cell.cpu_ns())).by_launch(|cell| &cell.launch_cpu_ns);
 
 /// Sleeps of the client per message, each of which the other end or the kernel has to end.
-pub const SLEEPS_CLIENT: Fact = Fact {
-    unit: Unit::Plain,
-    ..Fact::time("sleeps", |cell| bare(sleeps(cell, &cell.counts.client)))
-        .stored("client_sleeps_per_message", "Times that the client slept, per message")
-};
+pub const SLEEPS_CLIENT: Fact =
+    Fact::count("sleeps", |cell| bare(sleeps(cell, &cell.counts.client)))
+        .stored("client_sleeps_per_message", "Times that the client slept, per message");
 
 /// Sleeps of the server per message.
-pub const SLEEPS_SERVER: Fact = Fact {
-    unit: Unit::Plain,
-    ..Fact::time("sleeps", |cell| bare(sleeps(cell, &cell.counts.server)))
-        .stored("server_sleeps_per_message", "Times that the server slept, per message")
-};
+pub const SLEEPS_SERVER: Fact =
+    Fact::count("sleeps", |cell| bare(sleeps(cell, &cell.counts.server)))
+        .stored("server_sleeps_per_message", "Times that the server slept, per message");
 
 /// Sleeps of both ends per message.
-pub const SLEEPS: Fact = Fact {
-    unit: Unit::Plain,
-    ..Fact::time("sleeps", |cell| {
-        let [client, server] = [&cell.counts.client, &cell.counts.server];
-        bare(sleeps(cell, client).zip(sleeps(cell, server)).map(|(one, other)| one + other))
-    })
-};
+pub const SLEEPS: Fact = Fact::count("sleeps", |cell| {
+    let [client, server] = [&cell.counts.client, &cell.counts.server];
+    bare(sleeps(cell, client).zip(sleeps(cell, server)).map(|(one, other)| one + other))
+});
 
 fn sleeps(cell: &Cell, end: &EndCounts) -> Option<f64> {
     (cell.count > 0).then_some(end.voluntary_switches? as f64 / cell.count as f64)

@@ -272,7 +272,7 @@ fn nearcall_stands_beside_other_libraries() {
     let figure = drawn(&shown)[0];
     assert_eq!(figure.title, "An empty call, beside other libraries");
     let rows = rows(figure);
-    assert_eq!(rows.len(), 18);
+    assert_eq!(rows.len(), 19);
     let of = |name: &str| rows.iter().find(|row| row[0] == name).unwrap();
     // Only rows of one wait are compared.
     assert_eq!(of("nearcall-spin")[7], "1.00×");

@@ -377,8 +377,9 @@ impl Inner {
             let bytes = &mut bytes[..message_bytes];
             marshal_into(bytes, message, prepared, metadata, body).map_err(Unsent::Message)?;
             match self.endpoint.send(bytes, deadline) {
-                Ok(()) if deadline == Deadline::NEVER || self.takes_whole => self.note_flushed(),
-                Ok(()) => self.flush_one().map_err(Unsent::Channel)?,
+                Ok(()) => {
+                    self.note_committed(deadline, self.takes_whole).map_err(Unsent::Channel)?;
+                }
                 // Such a message is always taken: it has been prepared, and is short.
                 Err(SendError::Full) if mode == SendMode::Keep => self.outbox.push(bytes.to_vec()),
                 Err(SendError::Full) => {
@@ -410,10 +411,7 @@ impl Inner {
         });
         let unsent = match (sent, prepared) {
             (Ok(Ok(())), Some(prepared)) => {
-                match deadline == Deadline::NEVER || self.takes_whole {
-                    true => self.note_flushed(),
-                    false => self.flush_one().map_err(Unsent::Channel)?,
-                }
+                self.note_committed(deadline, self.takes_whole).map_err(Unsent::Channel)?;
                 return Ok(prepared);
             }
             (Ok(Ok(())), None) => Unsent::Message(changed()),
@@ -430,23 +428,20 @@ impl Inner {
         Err(unsent)
     }
 
-    /// Notes whether the mechanism has taken what was committed.
+    /// Notes whether the mechanism has taken what was committed by `deadline`: asks it, unless it
+    /// takes such a message as a whole or not at all.
     #[inline]
-    fn flush_one(&mut self) -> Result<(), SendError> {
-        match flush_channel(&mut self.endpoint, Deadline::NOW)? {
-            true => self.note_flushed(),
-            false => self.unflushed = true,
-        }
-        Ok(())
-    }
-
-    /// Notes that nothing is left in this process of what was committed.
-    #[inline]
-    fn note_flushed(&mut self) {
-        if self.unflushed {
+    fn note_committed(&mut self, deadline: Deadline, takes_whole: bool) -> Result<(), SendError> {
+        if deadline != Deadline::NEVER
+            && !takes_whole
+            && !flush_channel(&mut self.endpoint, Deadline::NOW)?
+        {
+            self.unflushed = true;
+        } else if self.unflushed {
             self.unflushed = false;
             self.outbox.give_back();
         }
+        Ok(())
     }
 
     /// Claims room, marshals in place.
@@ -466,11 +461,10 @@ impl Inner {
             self.unflushed = true;
         }
         match self.send_claimed(message, metadata, body, deadline)? {
-            Some(prepared) if deadline == Deadline::NEVER => {
-                self.note_flushed();
+            Some(prepared) => {
+                self.note_committed(deadline, false).map_err(Unsent::Channel)?;
                 Ok(prepared)
             }
-            Some(prepared) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
             None if mode == SendMode::Keep => self.keep(message, metadata, body),
             None => Err(Unsent::Full(message_bytes)),
         }
@@ -564,7 +558,9 @@ impl Inner {
     pub(super) fn send_bytes<E>(&mut self, message: &[u8]) -> Result<(), Unsent<E>> {
         if self.outbox.is_empty() {
             match self.endpoint.send(message, Deadline::NOW) {
-                Ok(()) => return self.flush_one().map_err(Unsent::Channel),
+                Ok(()) => {
+                    return self.note_committed(Deadline::NOW, false).map_err(Unsent::Channel);
+                }
                 Err(SendError::Full) => {}
                 Err(error) => return Err(Unsent::Channel(error)),
             }
@@ -583,7 +579,7 @@ impl Inner {
             // The peer may read this channel only after the last message of the one before.
             let may_send = self.outbox.is_empty() && !self.has_unsent_before();
             if may_send && self.send_one_control(deadline)? {
-                self.flush_one()?;
+                self.note_committed(Deadline::NOW, false)?;
                 continue;
             }
             let Some(head) = self.protocol.poll_transmit() else { return Ok(sent) };

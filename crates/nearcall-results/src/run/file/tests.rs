@@ -160,7 +160,7 @@ fn cells_of_every_list_are_checked() {
 fn a_stored_comparison_of_libraries_is_a_run() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals/epyc-2cpu.json");
     let run = Run::load(&path).unwrap();
-    assert_eq!((run.libraries.len(), run.library_cells.len()), (18, 126));
+    assert_eq!((run.libraries.len(), run.library_cells.len()), (19, 133));
     let tonic = run.libraries.iter().find(|library| library.name == "tonic").unwrap();
     assert_eq!((&*tonic.version, &*tonic.wait), ("tonic 0.14.9", "block"));
     assert_eq!(tonic.idle_server.map(|server| server.threads), Some(1));
