@@ -339,15 +339,17 @@ impl Endpoint {
 
     /// From now on [`readiness`](Self::readiness) may ask for a watch that reports once what has
     /// come: a doorbell then needs no system call after each sleep, to take the rings back. Whoever
-    /// asks for it watches as `Readiness::edge` says, and reports a hang-up by
-    /// [`note_hang_up`](Self::note_hang_up).
+    /// asks for it watches as `Readiness::edge` says, and passes on what that reports, and that a
+    /// report was for nothing, by [`note_report`](Self::note_report): a descriptor that a peer has
+    /// filled would report no more.
     pub fn watch_edges(&mut self) {
         self.channel.parts().transport.watch_edges();
     }
 
-    /// Reports that a watch over [`readiness`](Self::readiness) has seen a hang-up or an error.
-    pub fn note_hang_up(&mut self) {
-        self.channel.parts().transport.note_hang_up();
+    /// Passes on a report of a watch over [`readiness`](Self::readiness), and whether that was a
+    /// hang-up or an error.
+    pub fn note_report(&mut self, has_hung_up: bool) {
+        self.channel.parts().transport.note_report(has_hung_up);
     }
 
     /// Ends the waits of this endpoint early when `fd` becomes readable: a sleeping

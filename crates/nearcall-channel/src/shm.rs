@@ -18,12 +18,12 @@ use crate::fds::ChannelFds;
 use crate::fragment::FragmentHeader;
 use crate::limits::{
     BELL_CHECK_INTERVAL_NS, EMPTY_POLLS_PER_CHECK, FRAGMENT_BYTES, LANE_IDLE, LANE_SLOTS,
-    RING_FRAGMENT_BYTES_MAX, SPINS_PER_LIFE_CHECK,
+    RING_FRAGMENT_BYTES_MAX, SPINS_PER_LIFE_CHECK, UNREAD_RINGS_MAX,
 };
 use crate::liveness::PeerLiveness;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
-use crate::shm::doorbell::{Doorbell, Memory, SleepOn, UnreadRings, Waiter, Waker};
+use crate::shm::doorbell::{Doorbell, Memory, SleepOn, Waiter, Waker};
 use crate::shm::lane::Lanes;
 use crate::shm::layout::lane::INDIRECT_BYTES;
 use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, SLEEP, fragment_range, frame_bytes};
@@ -71,8 +71,8 @@ struct ShmTransport<D> {
     wait: WaitPolicy,
     /// Sending leaves an announced sleep announced.
     stays_armed: bool,
-    /// On a descriptor that is watched edge-triggered.
-    unread_rings: Option<UnreadRings>,
+    /// Sleeps since rings were taken back from a descriptor that is watched edge-triggered.
+    unread_rings: Option<u32>,
     spinner: Spinner,
     liveness: Arc<PeerLiveness>,
     /// For the watch, if it begins late.
@@ -232,10 +232,15 @@ impl<D: Doorbell> ShmTransport<D> {
     #[cold]
     fn end_announced_sleep(&mut self) {
         self.waiter.end(&self.memory.own);
-        let read = self.consumer.head();
-        if !self.unread_rings.as_mut().is_some_and(|rings| rings.may_stay(read)) {
-            self.doorbell.clear();
+        match &mut self.unread_rings {
+            Some(rings) if *rings < UNREAD_RINGS_MAX => *rings += 1,
+            _ => self.take_rings(),
         }
+    }
+
+    fn take_rings(&mut self) {
+        self.unread_rings = self.unread_rings.map(|_| 0);
+        self.doorbell.clear();
     }
 
     #[inline(always)]
@@ -732,13 +737,16 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
 
     fn watch_edges(&mut self) {
         if D::KEEPS_RINGS {
-            self.unread_rings.get_or_insert_default();
+            self.unread_rings.get_or_insert(0);
         }
     }
 
-    fn note_hang_up(&mut self) {
-        if D::KEEPS_RINGS {
+    fn note_report(&mut self, has_hung_up: bool) {
+        if D::KEEPS_RINGS && has_hung_up {
             self.liveness.set_gone();
+        } else if self.unread_rings.is_some() && !self.waiter.is_announced() {
+            // For a sleep that was over by then, or for nothing: the end of no sleep takes it back.
+            self.take_rings();
         }
     }
 

@@ -132,6 +132,6 @@ pub(crate) trait Transport: Send {
     /// The descriptor is watched edge-triggered from now on, if the transport can bear that.
     fn watch_edges(&mut self) {}
 
-    /// A watch has reported that the descriptor has hung up.
-    fn note_hang_up(&mut self) {}
+    /// Such a watch has reported the descriptor, or any watch that it has hung up.
+    fn note_report(&mut self, _has_hung_up: bool) {}
 }

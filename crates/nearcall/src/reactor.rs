@@ -325,9 +325,8 @@ impl Reactor {
             let source = self.sources.borrow().get(event.token).cloned();
             match source {
                 Some(Source::Connection(connection)) => {
-                    if event.ready.hung_up || event.ready.error {
-                        connection.note_hang_up(event.token);
-                    }
+                    let has_hung_up = event.ready.hung_up || event.ready.error;
+                    connection.note_report(event.token, has_hung_up);
                     self.make_ready(&connection);
                 }
                 Some(Source::Listener(_)) => {

@@ -28,7 +28,6 @@ use std::sync::Arc;
 
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
-use crate::limits::UNREAD_RINGS_MAX;
 use crate::shm::layout::SLEEP;
 use crate::shm::layout::sleep_word::{FOR_MESSAGE, FOR_ROOM, NEXT_SLEEP, ON_DESCRIPTOR};
 use crate::sync::{Ordering, Own, Peer, fence};
@@ -119,24 +118,6 @@ pub(crate) enum SleepOn {
     Futex,
     /// On the descriptor.
     Descriptor,
-}
-
-/// Counts rings that are left in a descriptor: those that have ended sleeps for a message.
-#[derive(Debug, Default)]
-pub(crate) struct UnreadRings {
-    rings: u32,
-    /// How far the other end's ring was read when it last ended a sleep.
-    read: u64,
-}
-
-impl UnreadRings {
-    /// Returns whether the ring that has ended a sleep may stay: the one before was for something,
-    /// and few are there. An end that rings for nothing would fill the descriptor.
-    pub(crate) fn may_stay(&mut self, read: u64) -> bool {
-        let has_read = std::mem::replace(&mut self.read, read) != read;
-        self.rings = if has_read && self.rings < UNREAD_RINGS_MAX { self.rings + 1 } else { 0 };
-        self.rings > 0
-    }
 }
 
 /// Announces this end's sleeps.

@@ -255,9 +255,7 @@ fn an_end_that_is_watched_for_edges_is_woken_by_each_ring() {
                 let event = epoll.wait(&mut events, Some(PATIENCE)).unwrap().first();
                 let event = event.expect("the end was not woken");
                 reported += 1;
-                if event.ready.hung_up {
-                    server.note_hang_up();
-                }
+                server.note_report(event.ready.hung_up);
             }
             Err(ReceiveError::Empty) => {}
             Err(error) => break assert!(matches!(error, ReceiveError::PeerGone), "{error:?}"),
@@ -267,6 +265,27 @@ fn an_end_that_is_watched_for_edges_is_woken_by_each_ring() {
     assert_eq!(received, CALLS);
     assert!(reported > CALLS / 2, "{reported} reports");
     assert!(reported <= CALLS + 4, "{reported} reports");
+}
+
+/// An end that is awake takes them back as well: a full descriptor would report no other.
+#[test]
+fn a_flood_of_rings_leaves_room_for_the_next_one() {
+    let waits = Waits::InLoop(WaitPolicy::Adaptive);
+    let (mut client, mut server) = pair(waits, waits);
+    server.watch_edges();
+    let (epoll, mut events) = (Epoll::create().unwrap(), Events::with_capacity(1));
+    let readiness = server.readiness(Interest::Receive).unwrap();
+    epoll.add(readiness.fd, poll::Interest::ReadableEdge, 0).unwrap();
+    for _ in 0..3 {
+        let bell = client.readiness(Interest::Receive).unwrap().fd;
+        while socket::try_send(bell, &[1]).unwrap().is_some() {}
+        assert_eq!(epoll.wait(&mut events, Some(PATIENCE)).unwrap().len(), 1);
+        server.note_report(false);
+        assert!(server.arm(Interest::Receive));
+        client.send(&pattern(0, 8), patient()).unwrap();
+        assert_eq!(epoll.wait(&mut events, Some(PATIENCE)).unwrap().len(), 1, "not woken");
+        assert_eq!(server.receive_into(&mut [0; 8], Deadline::NOW).unwrap(), 8);
+    }
 }
 
 #[test]

@@ -131,15 +131,16 @@ impl Inner {
 }
 
 impl<H: Host> Connection<H> {
-    /// The source with this token has hung up: the channel that is watched by it has ended.
-    #[cold]
-    pub(crate) fn note_hang_up(&self, token: u64) {
+    /// The source with this token was reported, of one of the channels that are watched.
+    pub(crate) fn note_report(&self, token: u64, has_hung_up: bool) {
         let is_before = self.readiness.tokens.get().before == Some(token);
         let Inner { endpoint, old, .. } = &mut *self.inner.borrow_mut();
         match old {
-            Some(old) if is_before || self.readiness.is_stale.get() => old.endpoint.note_hang_up(),
+            Some(old) if is_before || self.readiness.is_stale.get() => {
+                old.endpoint.note_report(has_hung_up);
+            }
             _ if is_before => {}
-            _ => endpoint.note_hang_up(),
+            _ => endpoint.note_report(has_hung_up),
         }
     }
 }

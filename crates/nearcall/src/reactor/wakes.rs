@@ -55,6 +55,8 @@ impl Reactor {
     /// Notes that a connection was ready and had nothing.
     #[cold]
     pub(super) fn note_empty_wake(&self, connection: &Rc<Connection>) {
+        // Its descriptor may be full, and would report no further ring.
+        connection.with_watched_endpoint(|endpoint| endpoint.note_report(false));
         // A server that this loop calls could as well not answer, and a signal is for the thread.
         let is_exempt =
             connection.serves.is_none() || connection.mechanism() == Mechanism::ShmSignal;
