@@ -430,7 +430,7 @@ impl Inner {
 
     /// Notes whether the mechanism has taken what was committed by `deadline`: asks it, unless it
     /// takes such a message as a whole or not at all.
-    #[inline]
+    #[inline(always)]
     fn note_committed(&mut self, deadline: Deadline, takes_whole: bool) -> Result<(), SendError> {
         if deadline != Deadline::NEVER
             && !takes_whole
