@@ -72,7 +72,9 @@ use self::lending::Lending;
 use self::old_channel::OldChannel;
 pub(crate) use self::outbound::{Oneway, Outgoing, UNARY};
 use self::outbox::Outbox;
-pub(crate) use self::readiness::{EmptyWakes, Readiness, ReadinessState, RoomWanted, Tokens};
+pub(crate) use self::readiness::{
+    EmptyWakes, Readiness, ReadinessState, RoomWanted, Tokens, kernel_interest,
+};
 pub(crate) use self::receiving::{Event, InboundCall, RequestHead, split_payload};
 pub(crate) use self::send_mode::{Need, NotSent, SendMode};
 pub(crate) use self::sending::SMALL_BYTES;

@@ -19,7 +19,7 @@ use super::host::AsyncHost;
 use super::switch_slot::SwitchSlot;
 use super::waiters::{QueuePosition, Waiters, WakeList};
 use crate::connection::buffer_pool::InlineBuf;
-use crate::connection::{Connection, Event, Need, NotSent, SMALL_BYTES, SendMode};
+use crate::connection::{Connection, Event, Need, NotSent, SMALL_BYTES, SendMode, kernel_interest};
 use crate::deadline::Deadline;
 use crate::limits::{ASYNC_LOOKS_PER_LOCK, ASYNC_MESSAGES_PER_TURN_MAX};
 use crate::peer::{Peer, PeerIdentity};
@@ -557,7 +557,7 @@ impl Shared {
             let Some(readiness) = endpoint.readiness(Interest::Receive) else {
                 return Err(std::io::Error::from(std::io::ErrorKind::Unsupported));
             };
-            let interest = kernel_interest(readiness.writable);
+            let interest = kernel_interest(&readiness);
             driver.watch(id, readiness.fd, interest, Watched::Receive)
         });
         self.watches.receive = watched.is_ok();
@@ -673,11 +673,7 @@ fn watch_for_room(
         watches.send = false;
         return true;
     }
-    let interest = kernel_interest(room.writable);
+    let interest = kernel_interest(&room);
     watches.send = driver.watch(id, room.fd, interest, Watched::Send).is_ok();
     watches.send
-}
-
-fn kernel_interest(writable: bool) -> poll::Interest {
-    if writable { poll::Interest::Writable } else { poll::Interest::Readable }
 }

@@ -4,6 +4,9 @@
 
 use std::cell::Cell;
 
+use nearcall_channel as channel;
+use nearcall_os::poll::Interest;
+
 use crate::deadline::Deadline;
 use crate::tasks::mailbox::ConnectionKey;
 
@@ -155,4 +158,13 @@ pub(crate) enum RoomWanted {
     Here,
     /// In the channel before a switch, while messages come by the new one already.
     Before,
+}
+
+/// Returns what an epoll set watches for what an endpoint waits for.
+pub(crate) fn kernel_interest(readiness: &channel::Readiness<'_>) -> Interest {
+    match readiness {
+        channel::Readiness { writable: true, .. } => Interest::Writable,
+        channel::Readiness { edge: true, .. } => Interest::ReadableEdge,
+        _ => Interest::Readable,
+    }
 }

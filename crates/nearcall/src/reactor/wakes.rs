@@ -16,8 +16,7 @@ use nearcall_os::poll;
 
 use super::Reactor;
 use super::sharing::Party;
-use super::watching::kernel_interest;
-use crate::connection::{Connection, EmptyWakes};
+use crate::connection::{Connection, EmptyWakes, kernel_interest};
 use crate::deadline::{self, Deadline};
 use crate::limits::{EMPTY_WAKE_COST_NS, EMPTY_WAKE_INTERVAL, EMPTY_WAKES_MAX, EMPTY_WAKES_REST};
 use crate::refusals::RefusalKind;

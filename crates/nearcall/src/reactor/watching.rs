@@ -9,15 +9,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::rc::Rc;
 
-use nearcall_channel::{
-    Endpoint, Interest, Interrupt, Mechanism, Readiness, WaitPolicy, signals_taken,
-};
+use nearcall_channel::{Endpoint, Interest, Interrupt, Mechanism, WaitPolicy, signals_taken};
 use nearcall_os::poll;
 
 use super::sharing::Party;
 use super::turns::Turn;
 use super::{Reactor, Source};
-use crate::connection::{Connection, ReadinessState, RoomWanted, Tokens};
+use crate::connection::{Connection, ReadinessState, RoomWanted, Tokens, kernel_interest};
 use crate::deadline::{self, Deadline};
 use crate::limits::{
     LOOP_ROOM_INTERVAL, OLD_ROOM_INTERVAL, SIGNAL_LOOK_INTERVAL, SPIN_TURNS_PER_LOOK,
@@ -508,13 +506,5 @@ impl Reactor {
         for connection in self.signalled.borrow().iter() {
             self.make_ready(connection);
         }
-    }
-}
-
-pub(super) fn kernel_interest(readiness: &Readiness<'_>) -> poll::Interest {
-    match readiness {
-        Readiness { writable: true, .. } => poll::Interest::Writable,
-        Readiness { edge: true, .. } => poll::Interest::ReadableEdge,
-        _ => poll::Interest::Readable,
     }
 }
