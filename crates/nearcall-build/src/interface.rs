@@ -175,7 +175,7 @@ pub(crate) fn statics(service: &Service) -> String {
     let methods = service.methods.iter().map(|one| format!("&{}, ", method_static(service, one)));
     text += &format!(
         "}}\nstatic {interface}: ::nearcall::service::Interface = \
-         ::nearcall::service::Interface {{ name: {full_name:?}, methods: &[{}], descriptor_set: {DESCRIPTOR_SET} }};\n",
+         ::nearcall::service::Interface::new({full_name:?}, &[{}], {DESCRIPTOR_SET});\n",
         methods.collect::<String>(),
     );
     text

@@ -150,13 +150,13 @@ impl AsyncObjectRef {
 
     /// Returns the options of its calls.
     #[inline]
-    fn options(&self) -> &CallOptions {
+    pub(crate) fn options(&self) -> &CallOptions {
         self.options.as_ref().unwrap_or(DEFAULT_OPTIONS)
     }
 
     /// Returns the interface of the object.
     #[inline]
-    fn interface(&self) -> &'static Interface {
+    pub(crate) fn interface(&self) -> &'static Interface {
         self.object.name.interface
     }
 

@@ -12,10 +12,12 @@
 
 use std::fmt;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nearcall_channel::Loan;
+use nearcall_wire::InstanceId;
 
 use crate::address::{Address, BadAddress};
 use crate::async_call::AsyncObjectRef;
@@ -75,6 +77,8 @@ struct Object {
     client: Client,
     /// Of a connection that threads share, once one of them needs it.
     shared: OnceLock<AsyncObjectRef>,
+    /// How often a thread has looked for the object.
+    generation: AtomicU64,
 }
 
 impl Drop for Object {
@@ -107,6 +111,7 @@ impl ObjectRef {
             name: Arc::new(name),
             client: client.clone(),
             shared: OnceLock::new(),
+            generation: AtomicU64::new(0),
         };
         Ok(Self { object: Arc::new(object), options })
     }
@@ -121,6 +126,35 @@ impl ObjectRef {
     /// Returns where the object is.
     pub fn address(&self) -> &Address {
         &self.object.name.address
+    }
+
+    /// Returns the interface of the object.
+    pub(crate) fn interface(&self) -> &'static Interface {
+        self.object.name.interface
+    }
+
+    /// Returns the options of its calls.
+    pub(crate) fn options(&self) -> &CallOptions {
+        self.options.as_ref().unwrap_or(DEFAULT_OPTIONS)
+    }
+
+    /// Counts how often the object was looked for: while this is the same, no thread has connected
+    /// to another instance of its server.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.object.generation.load(Ordering::Acquire)
+    }
+
+    /// Returns which instance of the server this thread is connected to, and connects if there is
+    /// no connection. `None`: it is reached without one.
+    pub(crate) fn served_instance(&self) -> Result<Option<InstanceId>, Status> {
+        let options = self.options();
+        let deadline =
+            options.deadline_for_loan(self.object.default_deadline, inherited_deadline());
+        Ok(match &self.binding(options, deadline)?.target {
+            Target::Remote(connection) => connection.peer_instance(),
+            Target::Shared(..) | Target::Local(..) | Target::Hosted(_) => None,
+        })
     }
 
     /// Calls a method and waits for its end. An implementation `S` in this thread is called by
@@ -382,7 +416,7 @@ impl ObjectRef {
     /// `DEADLINE_EXCEEDED`: the server gave nothing back in time. `UNAVAILABLE`: there is no
     /// server.
     pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
-        let options = self.options.as_ref().unwrap_or(DEFAULT_OPTIONS);
+        let options = self.options();
         let default = self.object.default_deadline;
         let deadline = options.deadline_for_loan(default, inherited_deadline());
         self.loan_until(bytes, options, deadline)
@@ -416,6 +450,12 @@ impl ObjectRef {
 
     #[cold]
     fn resolve(&self, policy: ReconnectPolicy, deadline: Deadline) -> Result<Rc<Binding>, Status> {
+        let found = self.find(policy, deadline);
+        self.object.generation.fetch_add(1, Ordering::Release);
+        found
+    }
+
+    fn find(&self, policy: ReconnectPolicy, deadline: Deadline) -> Result<Rc<Binding>, Status> {
         let Object { slot, name, client, number, .. } = &*self.object;
         let core = client.core()?;
         let target = {

@@ -188,8 +188,17 @@ impl OwnedBody {
 
 /// A message as bytes, of whatever type: it is marshalled before it is sent, and unmarshalled after
 /// it was received, by code that knows the type.
-#[derive(Debug, Default)]
-pub(crate) struct Encoded(Bytes);
+///
+/// ```
+/// use nearcall::dynamic::Encoded;
+///
+/// let message = Encoded::new(&7_u32)?;
+/// assert_eq!(message.bytes()[..], [0x08, 7]);
+/// assert_eq!(message.decode::<u32>()?, 7);
+/// # Ok::<(), nearcall::Status>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Encoded(Bytes);
 
 impl Encoded {
     /// Marshals a message.
@@ -197,8 +206,27 @@ impl Encoded {
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: it is nested too deeply.
-    pub(crate) fn new(message: &impl Message) -> Result<Self, Status> {
+    pub fn new(message: &impl Message) -> Result<Self, Status> {
         encode_vec(message).map(|bytes| Self(bytes.into()))
+    }
+
+    /// Unmarshals the message, of a type that the caller knows.
+    ///
+    /// # Errors
+    ///
+    /// `INTERNAL`: these are no bytes of such a message.
+    pub fn decode<M: Message + Default>(&self) -> Result<M, Status> {
+        decode(self.as_body())
+    }
+
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// Returns the bytes, owned by the caller.
+    pub fn into_bytes(self) -> Bytes {
+        self.0
     }
 
     /// Marshals a message of which [`checked_bytes`] has returned the length.
@@ -209,6 +237,13 @@ impl Encoded {
     /// Returns the message, for a reader that copies long fields no more.
     pub(crate) fn as_body(&self) -> Body<'_> {
         Body::sliced(&self.0, 0)
+    }
+}
+
+/// From bytes of a message that something else has marshalled.
+impl<B: Into<Bytes>> From<B> for Encoded {
+    fn from(bytes: B) -> Self {
+        Self(bytes.into())
     }
 }
 

@@ -124,6 +124,9 @@ pub(crate) fn retained_bytes(
 
 /// Returns a bound of what decoding a short message allocates.
 fn short_growth(body: &Body<'_>, message: MessageType) -> usize {
+    if message.interface.is_encoded {
+        return 0;
+    }
     let bound = body.len().saturating_mul(shapes::growth_max(message.interface));
     // The parts of one that was lent can be read once, and may have been.
     if bound <= BOUND_BYTES_MAX || body.parts().1.is_some() {
@@ -134,6 +137,9 @@ fn short_growth(body: &Body<'_>, message: MessageType) -> usize {
 
 /// Returns what decoding a message allocates, unless that is more than `max` bytes.
 fn judge(body: &Body<'_>, message: MessageType, max: usize) -> Option<DecodedSize> {
+    if message.interface.is_encoded {
+        return Some(DecodedSize { growth: 0, sliced: body.len() });
+    }
     shapes::with(message.interface, |shapes| {
         let Some(index) = shapes.message(message.method, message.part) else {
             let growth = body.len().saturating_mul(UNDESCRIBED_GROWTH);

@@ -433,8 +433,7 @@ mod tests {
         deadline: None,
         idempotency: Idempotency::Unknown,
     };
-    static INTERFACE: Interface =
-        Interface { name: "a.B", methods: &[&METHOD], descriptor_set: &[] };
+    static INTERFACE: Interface = Interface::new("a.B", &[&METHOD], &[]);
 
     fn start(names: &[&'static str]) -> (Result<ObservedCall, Status>, Log) {
         let log = Log::default();

@@ -28,6 +28,12 @@ impl Method {
         Self { id, name, kind, deadline: None, idempotency: Idempotency::Unknown }
     }
 
+    /// Returns the number of a method on the wire, as [`id`](Self::id) has it.
+    pub fn id_of(interface: &str, name: &str) -> u32 {
+        let bytes = interface.bytes().chain(*b"/").chain(name.bytes());
+        bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    }
+
     /// Sets the deadline of a call that has no other, in ms.
     #[must_use]
     pub const fn with_deadline_ms(self, deadline: u64) -> Self {
@@ -92,9 +98,32 @@ pub struct Interface {
     /// An encoded `google.protobuf.FileDescriptorSet`: the files of the package and their imports,
     /// without `google/protobuf/descriptor.proto`, which every reflection library has built in.
     pub descriptor_set: &'static [u8],
+    /// Its messages are not decoded here, but passed on as bytes.
+    pub(crate) is_encoded: bool,
 }
 
 impl Interface {
+    /// Describes an interface. Generated code has the descriptions of the interfaces that a program
+    /// was built with; [`interface_from_descriptor_set`](crate::dynamic::interface_from_descriptor_set)
+    /// makes those that it learns of when it runs.
+    pub const fn new(
+        name: &'static str,
+        methods: &'static [&'static Method],
+        descriptor_set: &'static [u8],
+    ) -> Self {
+        Self { name, methods, descriptor_set, is_encoded: false }
+    }
+
+    /// Returns the same for messages that are passed on as bytes.
+    pub(crate) const fn of_bytes(self) -> Self {
+        Self { is_encoded: true, ..self }
+    }
+
+    /// Returns the method with this name.
+    pub fn method_named(&self, name: &str) -> Option<&'static Method> {
+        self.methods.iter().copied().find(|method| method.name == name)
+    }
+
     /// The method with this number.
     pub fn method(&self, id: u32) -> Option<&'static Method> {
         self.methods.iter().copied().find(|method| method.id == id)
@@ -130,5 +159,8 @@ mod tests {
         assert_eq!(object_id(""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(object_id("a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(object_id("foobar"), 0x8594_4171_f739_67e8);
+        // As generated code has them.
+        assert_eq!(Method::id_of("home.v1.Thermostat", "SetTarget"), 0x8186_deca);
+        assert_eq!(Method::id_of("home.v1.Thermostat", "Note"), 0x4737_ff79);
     }
 }

@@ -119,6 +119,7 @@ mod connection;
 pub mod control;
 mod deadline;
 mod decoded_size;
+pub mod dynamic;
 pub mod event_loop;
 mod find;
 mod instance;

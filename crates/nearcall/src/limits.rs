@@ -572,6 +572,17 @@ pub(crate) const SWITCH_HISTORY_MAX: usize = 8;
 /// Longest text about one switch, in bytes: some sentences.
 pub(crate) const SWITCH_NOTE_BYTES_MAX: usize = 512;
 
+/// Longest descriptor set that an interface is made of, in bytes: that of a large package with all
+/// of its imports has some 100 KiB.
+pub(crate) const DESCRIPTOR_SET_BYTES_MAX: usize = 1 << 20;
+
+/// Most interfaces that a process makes of descriptor sets: they are never released, and a server
+/// may have another one after each restart.
+pub(crate) const DYNAMIC_INTERFACES_MAX: usize = 1024;
+
+/// Most bytes of all of them.
+pub(crate) const DYNAMIC_INTERFACES_BYTES_MAX: usize = 64 << 20;
+
 /// The limits of one end of each connection. The smaller value of both ends applies.
 ///
 /// A client takes them from [`ClientBuilder::limits`](crate::client::ClientBuilder::limits), a

@@ -165,6 +165,11 @@ impl CallOptions {
         Self { limit: Limit::At(deadline), metadata, ..self.clone() }
     }
 
+    /// Returns the same for a call that is made for another one.
+    pub(crate) fn without_metadata(&self) -> Self {
+        Self { metadata: Entries::new(), ..self.clone() }
+    }
+
     /// Returns whether a request may wait until it is sent.
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {

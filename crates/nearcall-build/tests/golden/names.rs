@@ -238,9 +238,9 @@ mod t_methods {
     );
 }
 
-static T_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
-    name: "T",
-    methods: &[
+static T_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface::new(
+    "T",
+    &[
         &t_methods::TYPE,
         &t_methods::SELF,
         &t_methods::MOVE,
@@ -249,8 +249,8 @@ static T_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interf
         &t_methods::AS_REF,
         &t_methods::FROM_THAT,
     ],
-    descriptor_set: FILE_DESCRIPTOR_SET,
-};
+    FILE_DESCRIPTOR_SET,
+);
 
 /// Calls methods of a [`T`], in this thread or elsewhere.
 ///
@@ -594,11 +594,11 @@ mod idle_methods {
     pub struct Skeleton;
 }
 
-static IDLE_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
-    name: "Idle",
-    methods: &[],
-    descriptor_set: FILE_DESCRIPTOR_SET,
-};
+static IDLE_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface::new(
+    "Idle",
+    &[],
+    FILE_DESCRIPTOR_SET,
+);
 
 /// Calls methods of a [`Idle`], in this thread or elsewhere.
 ///

@@ -277,9 +277,9 @@ mod scanner_methods_ {
     pub static OBJECT: Method = Method::new(0xb6aa_529b, "Object", MethodKind::Unary);
 }
 
-static SCANNER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
-    name: "scan.v1.Scanner",
-    methods: &[
+static SCANNER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface::new(
+    "scan.v1.Scanner",
+    &[
         &scanner_methods_::NEW,
         &scanner_methods_::SCAN,
         &scanner_methods_::START_SCAN,
@@ -294,8 +294,8 @@ static SCANNER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::
         &scanner_methods_::SHARED,
         &scanner_methods_::OBJECT,
     ],
-    descriptor_set: FILE_DESCRIPTOR_SET,
-};
+    FILE_DESCRIPTOR_SET,
+);
 
 /// Calls methods of a [`Scanner`], in this thread or elsewhere.
 ///
@@ -806,11 +806,11 @@ mod scanner_async_methods {
     pub static SCAN: Method = Method::new(0x15e7_3653, "Scan", MethodKind::Unary);
 }
 
-static SCANNER_ASYNC_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
-    name: "scan.v1.ScannerAsync",
-    methods: &[&scanner_async_methods::SCAN],
-    descriptor_set: FILE_DESCRIPTOR_SET,
-};
+static SCANNER_ASYNC_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface::new(
+    "scan.v1.ScannerAsync",
+    &[&scanner_async_methods::SCAN],
+    FILE_DESCRIPTOR_SET,
+);
 
 /// Calls methods of a [`ScannerAsync`], in this thread or elsewhere.
 ///

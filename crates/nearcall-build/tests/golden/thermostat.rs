@@ -135,16 +135,16 @@ mod thermostat_methods {
     pub static RESET: Method = Method::new(0xcf20_224c, "Reset", MethodKind::Unary);
 }
 
-static THERMOSTAT_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
-    name: "home.v1.Thermostat",
-    methods: &[
+static THERMOSTAT_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface::new(
+    "home.v1.Thermostat",
+    &[
         &thermostat_methods::SET_TARGET,
         &thermostat_methods::NOTE,
         &thermostat_methods::WATCH,
         &thermostat_methods::RESET,
     ],
-    descriptor_set: FILE_DESCRIPTOR_SET,
-};
+    FILE_DESCRIPTOR_SET,
+);
 
 /// Calls methods of a [`Thermostat`], in this thread or elsewhere.
 ///

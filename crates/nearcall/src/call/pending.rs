@@ -98,7 +98,7 @@ impl<R: Message + Default> PendingCall<R> {
         Self::new(State::Shared(InUse::new(binding), started, method), deadline)
     }
 
-    pub(super) fn failed(status: Status) -> Self {
+    pub(crate) fn failed(status: Status) -> Self {
         Self::new(State::Failed(status), Deadline::NEVER)
     }
 

@@ -94,11 +94,7 @@ static METHODS: [&Method; 1] = [&SEND];
 static SIZES: LazyLock<&'static Interface> = LazyLock::new(|| {
     let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../nearcall-testkit/proto");
     let files = protox::compile(["sizes.proto"], [proto]).unwrap();
-    Box::leak(Box::new(Interface {
-        name: "sizes.v1.Sizes",
-        methods: &METHODS,
-        descriptor_set: files.encode_to_vec().leak(),
-    }))
+    Box::leak(Box::new(Interface::new("sizes.v1.Sizes", &METHODS, files.encode_to_vec().leak())))
 });
 
 fn send_request() -> MessageType {
@@ -320,7 +316,7 @@ fn a_long_request_retains_its_buffer_only_for_slices_of_it() {
 
 #[test]
 fn an_interface_without_a_description_is_judged_by_its_length() {
-    static BARE: Interface = Interface { name: "a.B", methods: &[], descriptor_set: &[] };
+    static BARE: Interface = Interface::new("a.B", &[], &[]);
     let bytes = vec![0; 1000];
     let message = MessageType { interface: &BARE, method: 1, part: Part::Request };
     let check = |max| check_long(&Body::copied(&bytes), message, max);

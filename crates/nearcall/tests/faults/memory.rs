@@ -92,11 +92,8 @@ fn interface(shape: MethodKind) -> &'static Interface {
                 deadline: None,
                 idempotency: Idempotency::Unknown,
             };
-            static INTERFACE: Interface = Interface {
-                name: "sizes.v1.Sizes",
-                methods: &[&METHOD],
-                descriptor_set: SizesCaller::INTERFACE.descriptor_set,
-            };
+            static INTERFACE: Interface =
+                Interface::new("sizes.v1.Sizes", &[&METHOD], SizesCaller::INTERFACE.descriptor_set);
             &INTERFACE
         }};
     }

@@ -179,8 +179,7 @@ fn the_name_is_reserved_and_the_service_is_not_the_programs() {
 #[derive(Clone)]
 struct OfThatName;
 
-static OF_THAT_NAME: Interface =
-    Interface { name: "nearcall.v1.Server", methods: &[], descriptor_set: &[] };
+static OF_THAT_NAME: Interface = Interface::new("nearcall.v1.Server", &[], &[]);
 
 impl nearcall::service::Dispatcher for OfThatName {
     fn interface(&self) -> &'static Interface {

@@ -10,6 +10,7 @@ mod built_in;
 mod busy;
 mod calls;
 mod decoded_size;
+mod dynamic;
 mod fdless;
 mod figures;
 mod fuzzing;

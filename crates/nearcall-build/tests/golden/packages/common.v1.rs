@@ -51,11 +51,11 @@ mod registry_methods {
     pub static FIND: Method = Method::new(0xa1b0_485a, "Find", MethodKind::Unary);
 }
 
-static REGISTRY_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
-    name: "common.v1.Registry",
-    methods: &[&registry_methods::FIND],
-    descriptor_set: FILE_DESCRIPTOR_SET,
-};
+static REGISTRY_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface::new(
+    "common.v1.Registry",
+    &[&registry_methods::FIND],
+    FILE_DESCRIPTOR_SET,
+);
 
 /// Calls methods of a [`Registry`], in this thread or elsewhere.
 ///

@@ -66,11 +66,11 @@ mod checkout_methods {
     pub static WEIGH: Method = Method::new(0x21fa_8019, "Weigh", MethodKind::Unary);
 }
 
-static CHECKOUT_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
-    name: "shop.v1.cart.Checkout",
-    methods: &[&checkout_methods::PAY, &checkout_methods::WEIGH],
-    descriptor_set: FILE_DESCRIPTOR_SET,
-};
+static CHECKOUT_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface::new(
+    "shop.v1.cart.Checkout",
+    &[&checkout_methods::PAY, &checkout_methods::WEIGH],
+    FILE_DESCRIPTOR_SET,
+);
 
 /// Calls methods of a [`Checkout`], in this thread or elsewhere.
 ///

@@ -67,11 +67,11 @@ mod orders_methods {
     );
 }
 
-static ORDERS_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
-    name: "shop.v1.Orders",
-    methods: &[&orders_methods::PLACE, &orders_methods::WATCH],
-    descriptor_set: FILE_DESCRIPTOR_SET,
-};
+static ORDERS_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface::new(
+    "shop.v1.Orders",
+    &[&orders_methods::PLACE, &orders_methods::WATCH],
+    FILE_DESCRIPTOR_SET,
+);
 
 /// Calls methods of a [`Orders`], in this thread or elsewhere.
 ///

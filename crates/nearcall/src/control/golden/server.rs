@@ -593,9 +593,9 @@ mod server_methods {
     pub static MEET: Method = Method::new(0xc107_70d7, "Meet", MethodKind::Unary);
 }
 
-static SERVER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface {
-    name: "nearcall.v1.Server",
-    methods: &[
+static SERVER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::Interface::new(
+    "nearcall.v1.Server",
+    &[
         &server_methods::DESCRIBE,
         &server_methods::HEALTH,
         &server_methods::CONNECTIONS,
@@ -604,8 +604,8 @@ static SERVER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::I
         &server_methods::STOP,
         &server_methods::MEET,
     ],
-    descriptor_set: FILE_DESCRIPTOR_SET,
-};
+    FILE_DESCRIPTOR_SET,
+);
 
 /// Calls methods of a [`Server`], in this thread or elsewhere.
 ///

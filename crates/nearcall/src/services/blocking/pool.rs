@@ -369,7 +369,7 @@ mod tests {
     use crate::services::reply_sink::ReplySink;
     use crate::tasks::mailbox::Mailbox;
 
-    static INTERFACE: Interface = Interface { name: "a.B", methods: &[], descriptor_set: &[] };
+    static INTERFACE: Interface = Interface::new("a.B", &[], &[]);
 
     struct Nothing;
 

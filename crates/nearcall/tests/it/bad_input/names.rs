@@ -11,10 +11,8 @@ use crate::stage::prelude::*;
 /// From a later version of the file: `Shout` is new.
 static SHOUT: Method = method(0xdead_beef, "Shout", MethodKind::Unary);
 static WHISPER: Method = method(0xdead_bee5, "Whisper", MethodKind::Oneway);
-static NEWER: Interface =
-    Interface { name: "echo.v1.Echo", methods: &[&SHOUT, &WHISPER], descriptor_set: &[] };
-static NEXT: Interface =
-    Interface { name: "echo.v2.Echo", methods: &[&SHOUT], descriptor_set: &[] };
+static NEWER: Interface = Interface::new("echo.v1.Echo", &[&SHOUT, &WHISPER], &[]);
+static NEXT: Interface = Interface::new("echo.v2.Echo", &[&SHOUT], &[]);
 
 const fn method(id: u32, name: &'static str, kind: MethodKind) -> Method {
     Method { id, name, kind, deadline: None, idempotency: Idempotency::Unknown }

@@ -15,7 +15,7 @@ pub(super) static COUNT: Method = method(1, "Count", MethodKind::ReplyStream);
 static SUM: Method = method(2, "Sum", MethodKind::RequestStream);
 static ECHO: Method = method(3, "Echo", MethodKind::BothStreams);
 pub(super) static NUMBERS: Interface =
-    Interface { name: "tests.v1.Numbers", methods: &[&COUNT, &SUM, &ECHO], descriptor_set: &[] };
+    Interface::new("tests.v1.Numbers", &[&COUNT, &SUM, &ECHO], &[]);
 
 const fn method(id: u32, name: &'static str, kind: MethodKind) -> Method {
     Method { id, name, kind, deadline: None, idempotency: Idempotency::Unknown }
