@@ -3,7 +3,8 @@
 //! `PLACE[?via=MECHANISM&wait=POLICY&trust=TRUST&user=USER][#INSTANCE]` for a client,
 //! `PLACE[?allow=MECHANISMS&wait=POLICY&trust=TRUST]` for a server. A place is a `NAME` in the
 //! runtime directory, `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a
-//! server of the same event loop. `via=auto` has the client choose by its traffic. `#INSTANCE`
+//! server of the same event loop. `grpc://host:port` and `grpcs://host:port` are for clients with a
+//! transport (`transport.rs`). `via=auto` has the client choose by its traffic. `#INSTANCE`
 //! names one of several objects with the same interface.
 //! **Invariants:** a printed address parses back to the same address.
 //! **Not here:** connecting (`clients.rs`).
@@ -70,6 +71,8 @@ pub(crate) enum At {
     Socket(Place),
     /// In the same event loop, by this name.
     InProcess(String),
+    /// On another machine, by a transport: `grpc://` or `grpcs://`, with the rest.
+    Remote(String),
 }
 
 impl At {
@@ -86,6 +89,7 @@ impl At {
             ),
             Self::Socket(_) => Ok(()),
             Self::InProcess(_) => Err("within a loop there is one way only"),
+            Self::Remote(_) => Err(NOT_LISTENED),
         }
     }
 }
@@ -95,6 +99,7 @@ impl fmt::Display for At {
         match self {
             Self::Socket(place) => place.fmt(f),
             Self::InProcess(name) => write!(f, "inproc:{name}"),
+            Self::Remote(url) => f.write_str(url),
         }
     }
 }
@@ -123,6 +128,12 @@ impl fmt::Debug for BadAddress {
 
 impl std::error::Error for BadAddress {}
 
+impl BadAddress {
+    pub(crate) fn new(text: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { text: text.into(), why: why.into() }
+    }
+}
+
 /// For services that make callers: `INVALID_ARGUMENT`.
 impl From<BadAddress> for Status {
     fn from(error: BadAddress) -> Self {
@@ -143,7 +154,9 @@ impl Address {
     /// It cannot be parsed, or a part of it is for clients only.
     pub fn of_listener(text: &str) -> Result<Self, BadAddress> {
         let address = Self::parse(text)?;
-        let why = if let Some(Via::Automatic) = address.via {
+        let why = if let At::Remote(_) = address.at {
+            NOT_LISTENED.to_owned()
+        } else if let Some(Via::Automatic) = address.via {
             "`via=auto` is for clients; a server says by `Limits::switches_per_minute_max` how \
              often they may move to another mechanism"
                 .to_owned()
@@ -254,7 +267,9 @@ impl Address {
         let at = match place.strip_prefix("inproc:") {
             Some("") => return Err(bad("a name must follow `inproc:`".into())),
             Some(name) => At::InProcess(name.to_owned()),
+            None if is_remote(place) => At::Remote(place.to_owned()),
             None => {
+                check_scheme(place).map_err(bad)?;
                 let place: Result<Place, _> = place.parse();
                 At::Socket(place.map_err(|error| bad(error.why().to_owned()))?)
             }
@@ -264,6 +279,9 @@ impl Address {
         let mut address = Self { at, via, wait, trust, user, allow, instance };
         for parameter in parameters.into_iter().flat_map(|all| all.split('&')) {
             address.set(parameter).map_err(bad)?;
+        }
+        if let At::Remote(url) = &address.at {
+            check_remote(url, rest, &address).map_err(bad)?;
         }
         let is_local =
             matches!(&address.at, At::Socket(place) if !matches!(place, Place::Tcp { .. }));
@@ -320,6 +338,51 @@ impl Address {
     }
 }
 
+/// Why a server cannot listen at a place of a transport.
+const NOT_LISTENED: &str = "`grpc://` is for clients; what serves gRPC is a gateway in front of \
+                            the server: `nearcall gateway`";
+
+fn check_scheme(place: &str) -> Result<(), String> {
+    match place.split_once("://") {
+        None | Some(("tcp", _)) => Ok(()),
+        Some((scheme, _)) => Err(format!(
+            "unknown scheme `{scheme}://`: there are `tcp://`, `grpc://` and `grpcs://`"
+        )),
+    }
+}
+
+fn is_remote(place: &str) -> bool {
+    place.starts_with("grpc://") || place.starts_with("grpcs://")
+}
+
+/// Refuses what only a connection of this machine has. `rest` is the address without an instance.
+fn check_remote(url: &str, rest: &str, address: &Address) -> Result<(), String> {
+    let (_, hosts) = url.split_once("://").unwrap_or_default();
+    let is_host = |host: &str| {
+        let (name, port) = host.rsplit_once(':').unwrap_or_default();
+        !name.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
+    };
+    if !hosts.split(',').all(is_host) {
+        return Err("a host and a port must follow, such as `grpc://node2:50051`; several are \
+                    separated by commas"
+            .to_owned());
+    }
+    if let Some(instance) = &address.instance {
+        return Err(format!(
+            "`#{instance}`: gRPC knows no instances of an interface; expose each at a port of its \
+             own"
+        ));
+    }
+    match rest.split_once('?') {
+        Some((_, parameters)) => Err(format!(
+            "`{parameters}`: a connection to another machine has no mechanism to choose, no memory \
+             to trust and no user that the kernel knows; leave it out (certificates say who is \
+             there: `grpcs://`)"
+        )),
+        None => Ok(()),
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.at.fmt(f)?;
@@ -361,6 +424,8 @@ mod tests {
             "unix:@x?trust=yes",
             "x?via=shm&wait=spin&trust=same-user&user=root#kitchen",
             "inproc:thermostat#a",
+            "grpc://node2:50051",
+            "grpcs://[::1]:50051,node3:1",
         ] {
             let address: Address = text.parse().unwrap();
             assert_eq!(address.to_string(), text);
@@ -380,6 +445,7 @@ mod tests {
             ("x?via=cma", "`allow=cma`"),
             ("x?via=auto", "switches_per_minute_max"),
             ("x?user=root", "is for clients"),
+            ("grpc://a:1", "a gateway in front of the server"),
         ] {
             let error = Address::of_listener(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
@@ -409,6 +475,16 @@ mod tests {
             ("inproc:", "a name must follow"),
             ("unix:", "must follow `unix:`"),
             ("a/b", "a path starts with `unix:`"),
+            ("grpc://", "a host and a port must follow"),
+            ("grpc://a", "a host and a port must follow"),
+            ("grpc://a:1,b:0", "a host and a port must follow"),
+            ("grpc://:1", "a host and a port must follow"),
+            ("grpcs://a:1?via=shm", "no mechanism to choose"),
+            ("grpc://a:1?trust=yes", "no memory to trust"),
+            ("grpc://a:1?user=root", "no user that the kernel knows"),
+            ("grpc://a:1#kitchen", "no instances"),
+            ("grcp://a:1", "unknown scheme `grcp://`"),
+            ("https://a:1", "unknown scheme `https://`"),
         ] {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

@@ -21,6 +21,7 @@ use crate::nesting::inherited_deadline;
 use crate::options::{CallOptions, DEFAULT_OPTIONS};
 use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
+use crate::transport;
 
 mod by_threads;
 mod call;
@@ -82,9 +83,8 @@ impl AsyncObjectRef {
         interface: &'static Interface,
         address: &str,
     ) -> Result<Self, BadAddress> {
-        let address: Address = address.parse()?;
-        let route = client.async_route(&address);
-        let name = ObjectName { interface, address };
+        let name = ObjectName::new(client, interface, address)?;
+        let route = client.async_route(&name.address);
         let number = object_id(&name.object());
         let interceptors = client.shared().settings.interceptors.clone();
         let object = Object { number, name, interceptors, route, client: client.clone() };
@@ -95,12 +95,13 @@ impl AsyncObjectRef {
     /// in the place of those of this one.
     #[must_use]
     pub fn with(&self, options: CallOptions) -> Self {
+        let options = transport::options_for(self.address(), options);
         Self { object: Arc::clone(&self.object), options: Some(options) }
     }
 
     /// Returns where the object is.
     pub fn address(&self) -> &Address {
-        &self.object.name.address
+        &self.object.name.given
     }
 
     /// Calls a method.
@@ -152,6 +153,11 @@ impl AsyncObjectRef {
     #[inline]
     pub(crate) fn options(&self) -> &CallOptions {
         self.options.as_ref().unwrap_or(DEFAULT_OPTIONS)
+    }
+
+    /// Returns the client that calls it.
+    pub(crate) fn client(&self) -> &Client {
+        &self.object.client
     }
 
     /// Returns the interface of the object.

@@ -34,6 +34,7 @@ use crate::reconnect::ReconnectPolicy;
 use crate::services::context::Context;
 use crate::services::dispatcher::{Registered, SharedService};
 use crate::status::{Fate, Status};
+use crate::transport;
 
 mod backpressure;
 mod hosted;
@@ -99,8 +100,7 @@ impl ObjectRef {
         interface: &'static Interface,
         address: &str,
     ) -> Result<Self, BadAddress> {
-        let address: Address = address.parse()?;
-        let name = ObjectName { interface, address };
+        let name = ObjectName::new(client, interface, address)?;
         let interceptors = client.shared().settings.interceptors.clone();
         let options = (!interceptors.is_empty()).then(CallOptions::new);
         let object = Object {
@@ -120,12 +120,18 @@ impl ObjectRef {
     /// in the place of those of this one.
     #[must_use]
     pub fn with(&self, options: CallOptions) -> Self {
+        let options = transport::options_for(self.address(), options);
         Self { object: Arc::clone(&self.object), options: Some(options) }
     }
 
     /// Returns where the object is.
     pub fn address(&self) -> &Address {
-        &self.object.name.address
+        &self.object.name.given
+    }
+
+    /// Returns the client that calls it.
+    pub(crate) fn client(&self) -> &Client {
+        &self.object.client
     }
 
     /// Returns the interface of the object.
@@ -511,7 +517,7 @@ impl fmt::Debug for ObjectRef {
         let name = &self.object.name;
         f.debug_struct("ObjectRef")
             .field("object", &name.object())
-            .field("address", &name.address)
+            .field("address", &name.given)
             .finish_non_exhaustive()
     }
 }

@@ -18,7 +18,9 @@ use crate::deadline::Deadline;
 use crate::event_loop::EventLoop;
 use crate::instance::new_instance;
 use crate::limits::Limits;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
+use crate::transport;
 
 mod async_opening;
 mod async_routes;
@@ -191,6 +193,9 @@ impl Client {
     /// has as many connections as it may have.
     pub fn hunt(&self, address: &str, timeout: Duration) -> Result<(), Status> {
         let address: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
+        if let Some(hunt) = transport::hunt(&address, timeout) {
+            return transport::wait(hunt);
+        }
         let deadline = Deadline::after(timeout);
         self.core()?.hunt(&address, deadline)
     }
@@ -250,6 +255,11 @@ impl Client {
     /// Returns the way to an address for calls that are futures.
     pub(crate) fn async_route(&self, address: &Address) -> Arc<AsyncRoute> {
         self.handle.async_routes.route(&self.handle.shared, address)
+    }
+
+    /// Returns what its calls do that find no connection.
+    pub(crate) fn reconnect(&self) -> ReconnectPolicy {
+        self.shared().settings.reconnect
     }
 
     pub(crate) fn shared(&self) -> &Arc<ClientShared> {

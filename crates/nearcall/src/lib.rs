@@ -144,6 +144,7 @@ mod status;
 mod streams;
 mod tasks;
 mod thread_marker;
+pub mod transport;
 mod trust;
 mod waking;
 

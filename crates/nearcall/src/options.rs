@@ -170,6 +170,11 @@ impl CallOptions {
         Self { metadata: Entries::new(), ..self.clone() }
     }
 
+    /// Returns whether the call waits until a server can be reached.
+    pub(crate) fn waits_for_ready(&self) -> bool {
+        self.wait_for_ready == Some(true) && !self.no_wait
+    }
+
     /// Returns whether a request may wait until it is sent.
     #[inline]
     pub(crate) fn may_wait(&self) -> bool {

@@ -28,7 +28,7 @@ use super::route::Route;
 use super::shared::ClientShared;
 use super::waiting::waiting_failed;
 use super::{Client, async_opening};
-use crate::address::{Address, BadAddress};
+use crate::address::{Address, At, BadAddress};
 use crate::async_connection::{AsyncConnection, Timer};
 use crate::deadline::Deadline;
 use crate::event_loop::EventLoop;
@@ -269,6 +269,12 @@ impl Client {
     fn watch(&self, address: &str, options: AttachOptions) -> Result<Arc<ServerWatch>, Status> {
         let parsed: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
         self.shared().check_process()?;
+        if let At::Remote(url) = &parsed.at {
+            return Err(Status::invalid_argument(format!(
+                "{url}: the end of a server on another machine is learned by the call that meets \
+                 it; wait for it with `Client::hunt`"
+            )));
+        }
         if let Some(interval) = options.ping
             && interval < PING_INTERVAL_MIN
         {

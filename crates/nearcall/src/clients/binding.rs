@@ -7,9 +7,10 @@
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::Client;
 use super::core::ClientCore;
 use super::hosted::HostedObject;
-use crate::address::Address;
+use crate::address::{Address, BadAddress};
 use crate::codec::{self, Body, Encoded, Message};
 use crate::connection::{Connection, Outcome, Reply};
 use crate::deadline::Deadline;
@@ -19,6 +20,7 @@ use crate::limits::SHARED_BYTES_MIN;
 use crate::metadata::Entries;
 use crate::services::dispatcher::Registered;
 use crate::status::Status;
+use crate::transport;
 
 /// The place of one object in the tables of all threads: dense, and given back when it is dropped.
 #[derive(Debug)]
@@ -58,10 +60,28 @@ impl Drop for Slot {
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectName {
     pub(crate) interface: &'static Interface,
+    /// Where calls go.
     pub(crate) address: Address,
+    /// What the program has said: another one if a transport carries the calls.
+    pub(crate) given: Address,
 }
 
 impl ObjectName {
+    /// Returns the name of the object at this address.
+    ///
+    /// # Errors
+    ///
+    /// The text is no address.
+    pub(crate) fn new(
+        client: &Client,
+        interface: &'static Interface,
+        address: &str,
+    ) -> Result<Self, BadAddress> {
+        let given: Address = address.parse()?;
+        let address = transport::place_of(&given, interface, client.reconnect())?;
+        Ok(Self { interface, address, given })
+    }
+
     /// Returns the name under which a server has the object.
     pub(crate) fn object(&self) -> String {
         self.interface.object_name(self.address.instance())
@@ -74,7 +94,7 @@ impl ObjectName {
         if status.detail().is_none() {
             return status;
         }
-        let text = format!("{} at {}: {}", self.object(), self.address.at, status.message());
+        let text = format!("{} at {}: {}", self.object(), self.given.at, status.message());
         let metadata = Entries::from_peer(status.metadata().as_bytes());
         Status::new(status.code(), text).with_entries(metadata)
     }

@@ -278,7 +278,9 @@ impl ClientCore {
         options.wait = route.wait;
         let outcome = match (&self.reactor, &route.at) {
             (None, At::Socket(place)) => connect(place, route.mechanism, &options),
-            (None, at @ At::InProcess(_)) => return Err(no_listener(at).into()),
+            (_, at @ At::Remote(_)) | (None, at @ At::InProcess(_)) => {
+                return Err(no_listener(at).into());
+            }
             (Some(reactor), at) => {
                 options.wait_preferred = loop_preference(route.wait);
                 // What cannot be polled, the loop sleeps or spins in.
@@ -290,7 +292,7 @@ impl ClientCore {
                     At::Socket(place) => {
                         reactor.start_connect(place.clone(), route.mechanism, options)
                     }
-                    At::InProcess(_) => {
+                    At::InProcess(_) | At::Remote(_) => {
                         let server = self.own_server(at)?;
                         reactor.start_connect_own(server, route.mechanism, options)
                     }
@@ -402,6 +404,7 @@ pub(super) fn no_listener(at: &At) -> Status {
             "no server of this event loop listens at {at}; `inproc:` reaches servers of the same \
              loop only"
         ),
+        At::Remote(_) => format!("calls to {at} have no connection of this client"),
         At::Socket(Place::Name(name)) => {
             // The directory depends on the user and the environment of each process.
             let (path, by) = (runtime_dir::path().join(name), runtime_dir::chosen_by());

@@ -122,7 +122,7 @@ impl Alarm {
 fn watch(at: &At) -> io::Result<Appearance> {
     let path = match at {
         At::Socket(place) => place.awaited_path()?,
-        At::InProcess(_) => None,
+        At::InProcess(_) | At::Remote(_) => None,
     };
     let no_file = || {
         let text = "a socket without a file has no directory that could be watched";

@@ -16,6 +16,7 @@ use crate::interface::{Interface, Method, MethodKind};
 use crate::metadata::ReplyMetadata;
 use crate::options::CallOptions;
 use crate::status::Status;
+use crate::transport;
 
 /// Calls the methods of an object by their names, by futures that any executor can poll in any
 /// thread. Dropping one cancels its call.
@@ -25,8 +26,6 @@ use crate::status::Status;
 #[derive(Debug, Clone)]
 pub struct AsyncDynamicCaller {
     object: AsyncObjectRef,
-    /// The service that every server answers.
-    server: ServerAsyncCaller,
     known: Arc<Described>,
 }
 
@@ -40,7 +39,6 @@ impl AsyncDynamicCaller {
     pub fn new(client: &Client, address: &str, interface: &str) -> Result<Self, Status> {
         Ok(Self {
             object: AsyncObjectRef::new(client, interface_named(interface)?, address)?,
-            server: ServerAsyncCaller::new(client, address)?,
             known: Arc::default(),
         })
     }
@@ -49,8 +47,7 @@ impl AsyncDynamicCaller {
     /// such as a deadline or metadata in the place of those of this one.
     #[must_use]
     pub fn with(&self, options: CallOptions) -> Self {
-        let object = self.object.with(options);
-        Self { object, server: self.server.clone(), known: Arc::clone(&self.known) }
+        Self { object: self.object.with(options), known: Arc::clone(&self.known) }
     }
 
     /// Returns where the object is.
@@ -80,10 +77,16 @@ impl AsyncDynamicCaller {
         {
             return Ok(self.known.set(Description { generation, ..known }));
         }
-        let name = self.object.interface().name;
-        let server = self.server.with(self.object.options().without_metadata());
-        let answer = server.describe(&question(name)).await?;
-        let interface = read_answer(&answer, name)?;
+        let (address, asked) = (self.object.address(), self.object.interface());
+        let interface = match transport::describe(address, asked, self.object.client().reconnect())
+        {
+            Some(described) => described.await?,
+            None => {
+                let server = ServerAsyncCaller::new(self.object.client(), &address.to_string())?;
+                let server = server.with(self.object.options().without_metadata());
+                read_answer(&server.describe(&question(asked.name)).await?, asked.name)?
+            }
+        };
         // If it has connected anew meanwhile, the answer may be of either instance.
         let (generation, instance) = match before {
             Some(_) => (generation, before.filter(|_| before == instance())),

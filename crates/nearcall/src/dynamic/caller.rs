@@ -17,6 +17,7 @@ use crate::options::CallOptions;
 use crate::services::context::wrong_shape;
 use crate::status::Status;
 use crate::stream::{ReplyStream, RequestStream};
+use crate::transport;
 
 /// Calls the methods of an object by their names, in this thread or elsewhere.
 ///
@@ -29,8 +30,6 @@ use crate::stream::{ReplyStream, RequestStream};
 #[derive(Debug, Clone)]
 pub struct DynamicCaller {
     object: ObjectRef,
-    /// The service that every server answers.
-    server: ServerCaller,
     known: Arc<Described>,
 }
 
@@ -129,19 +128,14 @@ impl DynamicCaller {
     /// [`interface_from_descriptor_set`](super::interface_from_descriptor_set).
     pub fn new(client: &Client, address: &str, interface: &str) -> Result<Self, Status> {
         let interface = interface_named(interface)?;
-        Ok(Self {
-            object: ObjectRef::new(client, interface, address)?,
-            server: ServerCaller::new(client, address)?,
-            known: Arc::default(),
-        })
+        Ok(Self { object: ObjectRef::new(client, interface, address)?, known: Arc::default() })
     }
 
     /// Returns a caller of the same object over the same connections, whose calls have `options`
     /// such as a deadline or metadata in the place of those of this one.
     #[must_use]
     pub fn with(&self, options: CallOptions) -> Self {
-        let object = self.object.with(options);
-        Self { object, server: self.server.clone(), known: Arc::clone(&self.known) }
+        Self { object: self.object.with(options), known: Arc::clone(&self.known) }
     }
 
     /// Returns where the object is.
@@ -171,10 +165,16 @@ impl DynamicCaller {
         {
             return Ok(self.known.set(Description { generation, ..known }));
         }
-        let name = self.object.interface().name;
-        let server = self.server.with(self.object.options().without_metadata());
-        let answer = server.describe(&question(name))?;
-        let interface = read_answer(&answer, name)?;
+        let (address, asked) = (self.object.address(), self.object.interface());
+        let interface = match transport::describe(address, asked, self.object.client().reconnect())
+        {
+            Some(described) => transport::wait(described)?,
+            None => {
+                let server = ServerCaller::new(self.object.client(), &address.to_string())?;
+                let server = server.with(self.object.options().without_metadata());
+                read_answer(&server.describe(&question(asked.name))?, asked.name)?
+            }
+        };
         // As of the question: whatever has changed since then is asked again.
         Ok(self.known.set(Description { generation, instance, interface }))
     }

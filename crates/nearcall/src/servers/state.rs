@@ -128,7 +128,7 @@ impl ServerState {
         let offered = match &address.at {
             At::Socket(Place::Tcp { .. }) => Mechanism::Tcp.into(),
             At::Socket(_) => offered,
-            At::InProcess(_) => MechanismSet::NONE,
+            At::InProcess(_) | At::Remote(_) => MechanismSet::NONE,
         };
         self.lock().places.push((address.at.clone(), offered));
     }

@@ -1,0 +1,338 @@
+//! One call to another machine.
+//!
+//! **Invariants:** items pass one by one, so that credit of one side and windows of the other hold
+//! back whoever sends; a call that is dropped here is reset there.
+//! **Not here:** connections (`remote.rs`).
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+use http::uri::PathAndQuery;
+use nearcall::client::ReconnectPolicy;
+use nearcall::dynamic::{DynamicRequest, DynamicService, Encoded};
+use nearcall::service::Interface;
+use nearcall::stream::{AsyncItemReceiver, AsyncItemSender};
+use nearcall::transport::WAIT_FOR_READY;
+use nearcall::{CallContext, Status};
+use tonic::codec::{CompressionEncoding, Streaming};
+use tonic::metadata::MetadataMap;
+use tonic::transport::Channel;
+use tonic::{Code, ConnectError, Response};
+
+use super::lock;
+use super::remote::{PAUSE_MAX, PAUSE_MIN, Remote, chain_of};
+use crate::codec::BytesCodec;
+use crate::convert;
+
+/// How often an idempotent call is sent again whose connection has ended: a server that ends each
+/// time is not to be asked without end.
+const RESENDS_MAX: usize = 3;
+
+/// Forwards the calls of an interface.
+pub(super) struct Forward {
+    remote: Arc<Remote>,
+    interface: &'static Interface,
+}
+
+/// What goes with a call.
+struct Call<'a> {
+    context: &'a CallContext,
+    path: PathAndQuery,
+    is_idempotent: bool,
+    /// Until when another machine that cannot be reached is tried again.
+    patience: Option<Instant>,
+}
+
+impl Forward {
+    pub(super) fn new(remote: Arc<Remote>, interface: &'static Interface) -> Self {
+        Self { remote, interface }
+    }
+
+    fn call<'a>(&self, context: &'a CallContext) -> Result<Call<'a>, Status> {
+        let method = context.method();
+        let path = format!("/{}/{method}", self.interface.name);
+        let path = path.parse().map_err(|_| Status::internal(format!("{path} is no path")))?;
+        let known = self.interface.method_named(method);
+        let is_idempotent = known.is_some_and(|method| method.is_idempotent());
+        let span = match self.remote.policy {
+            _ if context.metadata().get(WAIT_FOR_READY).is_some() => Some(Duration::MAX),
+            ReconnectPolicy::Wait(span) | ReconnectPolicy::AtOnce(span) => Some(span),
+            _ => None,
+        };
+        // A span without end ends with the deadline, which drops the call.
+        let end = |span| Instant::now().checked_add(span).unwrap_or_else(far_future);
+        Ok(Call { context, path, is_idempotent, patience: span.map(end) })
+    }
+
+    /// Opens the call over one connection.
+    async fn open(
+        &self,
+        call: &Call<'_>,
+        channel: Channel,
+        requests: Requests,
+    ) -> Result<Response<Streaming<Encoded>>, tonic::Status> {
+        let options = &self.remote.options;
+        let mut grpc = tonic::client::Grpc::new(channel)
+            .max_decoding_message_size(options.message_bytes_max)
+            .accept_compressed(CompressionEncoding::Gzip)
+            .accept_compressed(CompressionEncoding::Zstd);
+        if options.gzip {
+            grpc = grpc.send_compressed(CompressionEncoding::Gzip);
+        }
+        let mut request = tonic::Request::new(requests);
+        for (key, value) in call.context.metadata().iter() {
+            convert::add_entry(request.metadata_mut(), key, value);
+        }
+        if let Some(left) = call.context.remaining() {
+            request.set_timeout(left);
+        }
+        grpc.ready().await.map_err(|error| tonic::Status::from_error(error.into()))?;
+        grpc.streaming(request, call.path.clone(), BytesCodec).await
+    }
+
+    async fn unary(&self, call: &Call<'_>, request: Encoded) -> Result<Encoded, Status> {
+        let may_resend = call.is_idempotent && self.remote.policy != ReconnectPolicy::Never;
+        let mut attempts = Attempts::new(&self.remote, call.patience, may_resend);
+        let (headers, reply, trailers) = loop {
+            let channel = attempts.channel().await?;
+            let requests = Requests::One(Some(request.clone()));
+            let reply = match self.open(call, channel, requests).await {
+                Ok(answers) => read_one(answers).await,
+                Err(status) => Err(status),
+            };
+            match reply {
+                Ok(reply) => break reply,
+                Err(status) => attempts.failed(status).await?,
+            }
+        };
+        add_metadata(call.context, &headers);
+        add_metadata(call.context, &trailers);
+        Ok(reply)
+    }
+
+    async fn taken(
+        &self,
+        call: &Call<'_>,
+        requests: AsyncItemReceiver<Encoded>,
+    ) -> Result<Encoded, Status> {
+        let answers = self.open_items(call, requests).await?;
+        let read = read_one(answers).await.map_err(|status| convert::from_grpc(&status));
+        let (headers, reply, trailers) = read?;
+        add_metadata(call.context, &headers);
+        add_metadata(call.context, &trailers);
+        Ok(reply)
+    }
+
+    /// Opens a call whose requests are a stream. None of them is lost while no machine is reached.
+    async fn open_items(
+        &self,
+        call: &Call<'_>,
+        requests: AsyncItemReceiver<Encoded>,
+    ) -> Result<Response<Streaming<Encoded>>, Status> {
+        let kept = Arc::new(Mutex::new(Some(requests)));
+        let mut attempts = Attempts::new(&self.remote, call.patience, false);
+        loop {
+            let channel = attempts.channel().await?;
+            let requests = lock(&kept).take();
+            match self.open(call, channel, Requests::Items(requests, Arc::clone(&kept))).await {
+                Ok(answers) => return Ok(answers),
+                Err(status) => attempts.failed(status).await?,
+            }
+        }
+    }
+}
+
+impl DynamicService for Forward {
+    async fn serve(
+        &self,
+        context: CallContext,
+        request: DynamicRequest,
+    ) -> Result<Encoded, Status> {
+        let call = &self.call(&context)?;
+        match request {
+            DynamicRequest::Unary(request) => self.unary(call, request).await,
+            DynamicRequest::RequestStream(requests) => self.taken(call, requests).await,
+            DynamicRequest::ReplyStream(request, replies) => {
+                let mut attempts = Attempts::new(&self.remote, call.patience, false);
+                let answers = loop {
+                    let channel = attempts.channel().await?;
+                    let requests = Requests::One(Some(request.clone()));
+                    match self.open(call, channel, requests).await {
+                        Ok(answers) => break answers,
+                        Err(status) => attempts.failed(status).await?,
+                    }
+                };
+                pass_items(call.context, answers, replies).await
+            }
+            DynamicRequest::BothStreams(requests, replies) => {
+                let answers = self.open_items(call, requests).await?;
+                pass_items(call.context, answers, replies).await
+            }
+        }
+    }
+}
+
+/// The attempts to make one call: again where that does no harm.
+struct Attempts<'a> {
+    remote: &'a Remote,
+    patience: Option<Instant>,
+    may_resend: bool,
+    resends: usize,
+    /// Addresses that were tried and not reached since the last pause.
+    tried: usize,
+    places: usize,
+    pause: Duration,
+}
+
+impl<'a> Attempts<'a> {
+    fn new(remote: &'a Remote, patience: Option<Instant>, may_resend: bool) -> Self {
+        let (resends, tried, places, pause) = (0, 0, 1, PAUSE_MIN);
+        Self { remote, patience, may_resend, resends, tried, places, pause }
+    }
+
+    /// Returns the connection for the next attempt.
+    async fn channel(&mut self) -> Result<Channel, Status> {
+        loop {
+            match self.remote.channel().await {
+                Ok((channel, places)) => {
+                    self.places = places;
+                    return Ok(channel);
+                }
+                Err(status) => self.wait(status).await?,
+            }
+        }
+    }
+
+    /// Returns once there may be another attempt.
+    ///
+    /// # Errors
+    ///
+    /// The status of the call: there is to be none.
+    async fn failed(&mut self, status: tonic::Status) -> Result<(), Status> {
+        if has_not_begun(&status) {
+            self.remote.look_again();
+            self.tried += 1;
+            if self.tried < self.places {
+                return Ok(());
+            }
+            let why = std::error::Error::source(&status).map_or_else(String::new, chain_of);
+            let text = format!("{} cannot be reached: {why}", self.remote.address);
+            return self.wait(Status::unavailable(text)).await;
+        }
+        let is_lost = status.code() == Code::Unavailable;
+        if is_lost && self.may_resend && self.resends < RESENDS_MAX {
+            self.resends += 1;
+            return Ok(());
+        }
+        Err(convert::from_grpc(&status))
+    }
+
+    /// Waits before all addresses are tried again.
+    async fn wait(&mut self, status: Status) -> Result<(), Status> {
+        if self.patience.is_none_or(|end| Instant::now() >= end) {
+            return Err(status);
+        }
+        self.remote.look_again();
+        tokio::time::sleep(self.pause).await;
+        (self.pause, self.tried) = ((2 * self.pause).min(PAUSE_MAX), 0);
+        Ok(())
+    }
+}
+
+/// The end of a span that no clock can hold.
+fn far_future() -> Instant {
+    Instant::now() + Duration::from_secs(u32::MAX.into())
+}
+
+/// Returns whether no server has seen the call.
+fn has_not_begun(status: &tonic::Status) -> bool {
+    let mut cause = std::error::Error::source(status);
+    while let Some(error) = cause {
+        if error.is::<ConnectError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Reads the answer of a call with one reply: headers, reply, trailers.
+async fn read_one(
+    answers: Response<Streaming<Encoded>>,
+) -> Result<(MetadataMap, Encoded, MetadataMap), tonic::Status> {
+    let (headers, mut answers, _) = answers.into_parts();
+    let reply = answers.message().await?;
+    let reply =
+        reply.ok_or_else(|| tonic::Status::internal("the call has ended without a reply"))?;
+    if answers.message().await?.is_some() {
+        return Err(tonic::Status::internal("the call has several replies and should have one"));
+    }
+    let trailers = answers.trailers().await?.unwrap_or_default();
+    Ok((headers, reply, trailers))
+}
+
+/// Passes the replies of a call on, one by one.
+async fn pass_items(
+    context: &CallContext,
+    answers: Response<Streaming<Encoded>>,
+    mut replies: AsyncItemSender<Encoded>,
+) -> Result<Encoded, Status> {
+    let (headers, mut answers, _) = answers.into_parts();
+    add_metadata(context, &headers);
+    let failed = |status: tonic::Status| convert::from_grpc(&status);
+    while let Some(reply) = answers.message().await.map_err(failed)? {
+        replies.send(&reply).await?;
+    }
+    add_metadata(context, &answers.trailers().await.map_err(failed)?.unwrap_or_default());
+    Ok(Encoded::default())
+}
+
+/// Sends what the other machine has sent beside its reply.
+fn add_metadata(context: &CallContext, metadata: &MetadataMap) {
+    for (key, value) in convert::entries_of(metadata) {
+        let added = match (key.ends_with("-bin"), std::str::from_utf8(&value)) {
+            (true, _) => context.add_reply_metadata_bin(key, &value),
+            (false, Ok(value)) => context.add_reply_metadata(key, value),
+            (false, Err(_)) => continue,
+        };
+        if let Err(error) = added {
+            tracing::debug!("metadata of a reply were left out: {error}");
+        }
+    }
+}
+
+/// The requests of a call, for tonic.
+enum Requests {
+    One(Option<Encoded>),
+    /// And where they go back to if the call is opened again.
+    Items(Option<AsyncItemReceiver<Encoded>>, Arc<Mutex<Option<AsyncItemReceiver<Encoded>>>>),
+}
+
+impl Stream for Requests {
+    type Item = Encoded;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Encoded>> {
+        match self.get_mut() {
+            Self::One(request) => Poll::Ready(request.take()),
+            Self::Items(None, _) => Poll::Ready(None),
+            Self::Items(Some(items), _) => match Pin::new(items).poll_next(context) {
+                Poll::Ready(Some(Ok(item))) => Poll::Ready(Some(item)),
+                Poll::Ready(None) => Poll::Ready(None),
+                // The call has ended here, which drops this future and resets it there: to end the
+                // requests would be to say that these were all.
+                Poll::Ready(Some(Err(_))) | Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        if let Self::Items(items, kept) = self {
+            *lock(kept) = items.take();
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The description of an interface, asked of a gRPC server by reflection.
+//!
+//! **Invariants:** what a server says is bounded: files, bytes, and the time of the caller.
+//! **Not here:** what is made of it (`nearcall::dynamic`).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use nearcall::Status;
+use nearcall::dynamic::interface_from_descriptor_set;
+use nearcall::prost::Message as _;
+use nearcall::prost_types::{FileDescriptorProto, FileDescriptorSet};
+use nearcall::service::Interface;
+use tokio::sync::mpsc;
+use tonic::transport::Channel;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+
+use crate::convert;
+
+/// Most files of one interface and its imports.
+const FILES_MAX: usize = 512;
+
+/// Asks a server for the description of an interface.
+///
+/// # Errors
+///
+/// `UNIMPLEMENTED`: the server has no reflection, or no such interface.
+pub(super) async fn describe(
+    channel: Channel,
+    interface: &'static str,
+) -> Result<&'static Interface, Status> {
+    let failed = |status: tonic::Status| {
+        let status = convert::from_grpc(&status);
+        let text = format!("the server does not describe {interface}: {}", status.message());
+        Status::new(status.code(), text)
+    };
+    let (ask, asked) = mpsc::channel::<ServerReflectionRequest>(1);
+    let mut client = ServerReflectionClient::new(channel);
+    let first = MessageRequest::FileContainingSymbol(interface.to_owned());
+    let mut wanted = VecDeque::from([first]);
+    let stream = Questions(asked);
+    // The first question goes before the answer to the call is waited for: servers wait for it.
+    let mut answers = None;
+    let (mut files, mut named) = (BTreeMap::new(), BTreeSet::new());
+    let mut stream = Some(stream);
+    while let Some(question) = wanted.pop_front() {
+        let request =
+            ServerReflectionRequest { host: String::new(), message_request: Some(question) };
+        let sent = ask.send(request).await;
+        sent.map_err(|_| Status::unavailable("the server has ended its description"))?;
+        if let Some(stream) = stream.take() {
+            let opened = client.server_reflection_info(stream).await.map_err(failed)?;
+            answers = Some(opened.into_inner());
+        }
+        let Some(answers) = &mut answers else { break };
+        let answer = answers.message().await.map_err(failed)?;
+        for file in files_in(answer.and_then(|answer| answer.message_response), interface)? {
+            for import in &file.dependency {
+                if named.insert(import.clone()) && !is_built_in(import) {
+                    wanted.push_back(MessageRequest::FileByFilename(import.clone()));
+                }
+            }
+            named.insert(file.name().to_owned());
+            files.insert(file.name().to_owned(), file);
+        }
+        wanted.retain(|it| match it {
+            MessageRequest::FileByFilename(name) => !files.contains_key(name),
+            _ => true,
+        });
+        if files.len() > FILES_MAX {
+            let text = format!("{interface} is described by more than {FILES_MAX} files");
+            return Err(Status::resource_exhausted(text));
+        }
+    }
+    let set = FileDescriptorSet { file: files.into_values().collect() };
+    interface_from_descriptor_set(&set.encode_to_vec(), interface)
+}
+
+/// Returns whether every reflection library has the file.
+fn is_built_in(file: &str) -> bool {
+    file == "google/protobuf/descriptor.proto"
+}
+
+fn files_in(
+    answer: Option<MessageResponse>,
+    interface: &str,
+) -> Result<Vec<FileDescriptorProto>, Status> {
+    match answer {
+        Some(MessageResponse::FileDescriptorResponse(files)) => {
+            let decode = |file: &Vec<u8>| FileDescriptorProto::decode(&file[..]);
+            let files = files.file_descriptor_proto.iter().map(decode).collect::<Result<_, _>>();
+            files.map_err(|error| Status::internal(format!("a file of {interface}: {error}")))
+        }
+        Some(MessageResponse::ErrorResponse(error)) => Err(Status::unimplemented(format!(
+            "the server does not describe {interface}: {}",
+            error.error_message
+        ))),
+        _ => Err(Status::internal(format!("the server's description of {interface} has ended"))),
+    }
+}
+
+/// The questions, as tonic sends them.
+struct Questions(mpsc::Receiver<ServerReflectionRequest>);
+
+impl futures_core::Stream for Questions {
+    type Item = ServerReflectionRequest;
+
+    fn poll_next(
+        self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<ServerReflectionRequest>> {
+        self.get_mut().0.poll_recv(context)
+    }
+}
