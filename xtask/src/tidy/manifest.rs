@@ -72,6 +72,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-results",
         ],
     ),
+    // As any user of ours.
+    ("nearcall-grpc-interop", &["nearcall", "nearcall-build"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,160 @@
+//! `interop`: serves the test service of gRPC, or runs its cases, by nearcall or by tonic.
+//!
+//! `call` and `call-tonic` print a line for each case, `PASS` or `FAIL` with the reason, and exit
+//! with 1 if one failed.
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Parser;
+use nearcall_grpc_interop::cases::{self, Outcome};
+use nearcall_grpc_interop::{nearcall_client, nearcall_service, tonic_client, tonic_service};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The interoperability cases of gRPC
+#[derive(Debug, Parser)]
+#[command(name = "interop")]
+enum Verb {
+    /// Serve the test service by nearcall
+    Serve {
+        /// The address, such as a name
+        #[arg(long, value_name = "ADDRESS")]
+        nearcall: String,
+    },
+    /// Serve the test service by tonic
+    ServeTonic {
+        /// The address; port 0 is one that is free, which is printed
+        #[arg(long, value_name = "HOST:PORT")]
+        listen: String,
+        /// The certificate as PEM, to serve over TLS
+        #[arg(long, requires = "tls_key", value_name = "FILE")]
+        tls_cert: Option<PathBuf>,
+        /// The key of the certificate as PEM
+        #[arg(long, requires = "tls_cert", value_name = "FILE")]
+        tls_key: Option<PathBuf>,
+    },
+    /// Run cases by a client of nearcall
+    Call {
+        /// The address of a server
+        #[arg(long)]
+        address: String,
+        #[command(flatten)]
+        chosen: Chosen,
+    },
+    /// Run cases by a client of tonic
+    CallTonic {
+        /// The address of a server: http://HOST:PORT or https://HOST:PORT
+        #[arg(long)]
+        address: String,
+        /// What has signed the certificate of the server, as PEM
+        #[arg(long, requires = "domain", value_name = "FILE")]
+        ca: Option<PathBuf>,
+        /// The name in the certificate
+        #[arg(long, requires = "ca")]
+        domain: Option<String>,
+        #[command(flatten)]
+        chosen: Chosen,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Chosen {
+    /// A case, or all
+    #[arg(long, value_name = "NAME|all")]
+    case: String,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+impl Chosen {
+    fn names(&self, all: &[&'static str]) -> anyhow::Result<Vec<&'static str>> {
+        if self.case == "all" {
+            return Ok(all.to_vec());
+        }
+        match all.iter().find(|name| **name == self.case) {
+            Some(name) => Ok(vec![name]),
+            None => bail!("there is no case {}; there are: {}", self.case, all.join(", ")),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let verb = Verb::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let result = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run(verb)));
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "cannot go on: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    match verb {
+        Verb::Serve { nearcall } => {
+            let shutdown = shutdown()?;
+            let server = nearcall_service::start(&nearcall)?;
+            writeln!(io::stdout(), "listening at {nearcall}")?;
+            server.serve_until(shutdown).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::ServeTonic { listen, tls_cert, tls_key } => {
+            let shutdown = shutdown()?;
+            let tls = tls_cert.as_deref().zip(tls_key.as_deref());
+            let tls = tls.map(|(cert, key)| anyhow::Ok((read(cert)?, read(key)?))).transpose()?;
+            let listener = tokio::net::TcpListener::bind(&listen).await;
+            let listener = listener.with_context(|| format!("cannot listen at {listen}"))?;
+            writeln!(io::stdout(), "listening at {}", listener.local_addr()?)?;
+            tonic_service::serve(listener, tls, shutdown).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Call { address, chosen } => {
+            let names = chosen.names(cases::NAMES)?;
+            print(&nearcall_client::call(&address, &names).await?, chosen.json)
+        }
+        Verb::CallTonic { address, ca, domain, chosen } => {
+            let ca = ca.as_deref().map(read).transpose()?;
+            let names = chosen.names(&tonic_client::names())?;
+            let tls = ca.as_deref().zip(domain.as_deref());
+            print(&tonic_client::call(&address, tls, &names).await?, chosen.json)
+        }
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Returns a future that ends at SIGINT or SIGTERM.
+fn shutdown() -> io::Result<impl Future<Output = ()> + Send> {
+    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(async move {
+        tokio::select! { _ = int.recv() => {}, _ = term.recv() => {} }
+    })
+}
+
+fn print(outcomes: &[Outcome], is_json: bool) -> anyhow::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    let reason = |outcome: &Outcome| outcome.result.as_ref().err().map(|e| format!("{e:#}"));
+    if is_json {
+        let rows = outcomes.iter().map(|outcome| {
+            let failure = reason(outcome);
+            serde_json::json!({ "case": outcome.case, "failure": failure })
+        });
+        writeln!(out, "{}", rows.collect::<serde_json::Value>())?;
+    } else {
+        for outcome in outcomes {
+            match reason(outcome) {
+                None => writeln!(out, "PASS {}", outcome.case)?,
+                Some(reason) => writeln!(out, "FAIL {}: {reason}", outcome.case)?,
+            }
+        }
+    }
+    Ok(ExitCode::from(u8::from(outcomes.iter().any(|outcome| outcome.result.is_err()))))
+}
