@@ -55,7 +55,8 @@ pub struct Options {
     /// The same over TLS, such as grpcs://{domain}:{port}?ca={ca}
     #[arg(long, value_name = "ADDRESS")]
     engine_tls: Option<String>,
-    /// The programs `client` and `server` of grpc-go [default: installed below the target directory]
+    /// Where the programs `client` and `server` of grpc-go are; without it they are installed
+    /// below the target directory
     #[arg(long, value_name = "DIRECTORY")]
     go: Option<PathBuf>,
 }
@@ -181,6 +182,7 @@ impl<'a> Setup<'a> {
         let out = setup.directory.to_string_lossy().into_owned();
         setup.run_interop(&["certificates", "--domain", DOMAIN, "--out", &out])?;
         if !options.cargo_only && !setup.go.join("client").exists() {
+            writeln!(io::stderr(), "installing grpc-go {GO_VERSION}: about two minutes")?;
             let mut install = Command::new("go");
             install.env("GOBIN", env::current_dir()?.join(&setup.go)).arg("install");
             let package = |name| format!("google.golang.org/grpc/interop/{name}@{GO_VERSION}");
@@ -262,7 +264,10 @@ impl Column {
             let child = Child::start(&mut self.call(setup, &served, case)).map_err(named)?;
             Ok(match child.finish(CASE_LIMIT)? {
                 Ok(_) => Cell::Passed,
-                Err(reason) => Cell::Failed(reason),
+                Err(reason) => {
+                    let repeated = format!("FAIL {case}: ");
+                    Cell::Failed(reason.strip_prefix(&repeated).unwrap_or(&reason).to_owned())
+                }
             })
         };
         cases.iter().map(cell).collect()
@@ -442,4 +447,75 @@ fn document(columns: &Columns, cases: &[&str], left_out: &[(Column, &str)]) -> V
         "columns": columns.iter().map(column).collect::<Value>(),
         "left_out": left_out.collect::<Value>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(line: &str) -> Options {
+        let words = ["interop"].into_iter().chain(line.split_whitespace());
+        <Line as clap::Parser>::try_parse_from(words).unwrap().options
+    }
+
+    fn columns() -> Vec<Column> {
+        let column = |(client, server): &(End, End)| {
+            [false, true].map(|is_tls| Column { client: *client, server: *server, is_tls })
+        };
+        PAIRS.iter().flat_map(column).filter(Column::exists).collect()
+    }
+
+    fn run_by(line: &str) -> Vec<String> {
+        let options = options(line);
+        let columns = columns().into_iter().filter(|column| column.left_out(&options).is_none());
+        columns.map(|column| column.title()).collect()
+    }
+
+    #[test]
+    fn columns_need_what_is_there() {
+        let cargo_only = ["nearcall > nearcall", "tonic > tonic", "tonic > tonic TLS"];
+        assert_eq!(run_by("--cargo-only"), cargo_only);
+        let engine = run_by("--cargo-only --engine grpc://{peer}");
+        assert!(engine.contains(&"nearcall > tonic".to_owned()), "{engine:?}");
+        assert!(!engine.contains(&"nearcall > tonic TLS".to_owned()), "{engine:?}");
+        assert_eq!(run_by("--gateway g --engine e --engine-tls f").len(), columns().len());
+    }
+
+    #[test]
+    fn a_case_is_run_where_both_ends_have_it() {
+        let has = |case: &str| columns().iter().filter(|column| column.has(case)).count();
+        assert_eq!(has("empty_unary"), columns().len());
+        assert_eq!(has("server_compressed_unary"), 2);
+        let is_go = |column: &&Column| column.client == End::Go || column.server == End::Go;
+        assert_eq!(
+            has("cacheable_unary"),
+            columns().len() - columns().iter().filter(is_go).count()
+        );
+    }
+
+    #[test]
+    fn what_failed_is_in_the_table_and_named() {
+        let column = Column { client: End::Go, server: End::Gateway, is_tls: true };
+        let cells = vec![Cell::Passed, Cell::Failed("reason".to_owned()), Cell::Absent];
+        let columns = vec![(column, cells)];
+        let cases = ["one", "two", "three"];
+        assert_eq!(failures(&columns, &cases), ["FAIL two, go > gateway TLS: reason"]);
+        let mut out = Vec::new();
+        table(&columns, &cases, &mut out).unwrap();
+        let rows: Vec<Vec<String>> = String::from_utf8(out)
+            .unwrap()
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().map(str::to_owned).collect())
+            .collect();
+        assert_eq!(rows, [["one", "pass"], ["two", "FAIL"], ["three", "-"]]);
+        let document = document(&columns, &cases, &[]);
+        assert_eq!(document["columns"][0]["cases"][1]["reason"], "reason");
+    }
 }
