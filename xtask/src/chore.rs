@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Parser, value_parser};
 
+use crate::interop;
+
 /// Kills of a storm by default: what the project promises for every mechanism and end.
 pub(crate) const KILLS: u32 = 1000;
 /// Minutes of stress by default: what the project promises.
@@ -111,6 +113,8 @@ pub enum Chore {
         #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
         every: u32,
     },
+    /// The interoperability cases of gRPC between nearcall, tonic and gRPC's own programs in Go
+    Interop(interop::Options),
     /// Measures whether the advice is right, half a minute for each set of requirements
     AdviseCheck {
         /// How many random sets of requirements

@@ -5,9 +5,11 @@
 //! Nothing depends on this crate, and it uses none of ours: it must run when they do not compile.
 #![forbid(unsafe_code)]
 
+mod child;
 pub mod chore;
 pub mod corpus;
 pub mod facts;
+pub mod interop;
 pub mod plan;
 pub mod repository;
 pub mod step;

@@ -8,6 +8,7 @@ use clap::Parser;
 use xtask::chore::Chore;
 use xtask::corpus;
 use xtask::facts::Facts;
+use xtask::interop;
 use xtask::repository::Repository;
 use xtask::tidy::{circles, words};
 use xtask::{plan, step};
@@ -33,6 +34,10 @@ fn main() -> ExitCode {
 fn run(chore: &Chore) -> io::Result<ExitCode> {
     if let Some(problems) = findings(chore)? {
         return Ok(print(&problems));
+    }
+    if let Chore::Interop(options) = chore {
+        let passed = interop::run(Repository::open()?.root(), options, &mut io::stdout())?;
+        return Ok(ExitCode::from(u8::from(!passed)));
     }
     let facts = Facts::gather()?;
     let steps = plan::steps(chore, &facts);

@@ -52,8 +52,8 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
     match chore {
         Chore::Ci { quick } => ci(*quick, facts),
         Chore::Tidy => vec![Step::Run(tidy())],
-        // They print findings and have no steps.
-        Chore::Circles | Chore::Words | Chore::Corpus { .. } => Vec::new(),
+        // They print findings or a table and have no steps.
+        Chore::Circles | Chore::Words | Chore::Corpus { .. } | Chore::Interop(_) => Vec::new(),
         Chore::Loom => vec![Step::Run(loom(facts))],
         Chore::Miri => vec![when(&facts.miri, miri())],
         Chore::ReleaseCheck => release_check(facts),

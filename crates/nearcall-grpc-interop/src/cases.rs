@@ -325,6 +325,8 @@ async fn cancel_after_first_response(caller: &impl Caller) -> anyhow::Result<()>
 }
 
 async fn timeout_on_sleeping_server(caller: &impl Caller) -> anyhow::Result<()> {
+    // So that the time is spent waiting for the service and not for a connection.
+    caller.empty().await?;
     let extras = Extras { deadline: Some(Duration::from_millis(1)), ..Default::default() };
     let request = StreamingOutputCallRequest { payload: zeros(27_182)?, ..Default::default() };
     let replies = async {

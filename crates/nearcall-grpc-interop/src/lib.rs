@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cases;
+pub mod certificates;
 mod compression;
 mod frames;
 pub mod nearcall_client;

@@ -11,13 +11,26 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::Parser;
 use nearcall_grpc_interop::cases::{self, Outcome};
-use nearcall_grpc_interop::{nearcall_client, nearcall_service, tonic_client, tonic_service};
+use nearcall_grpc_interop::{
+    certificates, nearcall_client, nearcall_service, tonic_client, tonic_service,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The interoperability cases of gRPC
 #[derive(Debug, Parser)]
 #[command(name = "interop")]
 enum Verb {
+    /// Print the names of all cases
+    Cases,
+    /// Write ca.pem, server.pem and server.key for tests over TLS
+    Certificates {
+        /// Where to
+        #[arg(long, value_name = "DIRECTORY")]
+        out: PathBuf,
+        /// The name of the server in its certificate
+        #[arg(long)]
+        domain: String,
+    },
     /// Serve the test service by nearcall
     Serve {
         /// The address, such as a name
@@ -97,6 +110,14 @@ fn main() -> ExitCode {
 
 async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
+        Verb::Cases => {
+            writeln!(io::stdout(), "{}", tonic_client::names().join("\n"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Certificates { out, domain } => {
+            certificates::write(&out, &domain)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Verb::Serve { nearcall } => {
             let shutdown = shutdown()?;
             let server = nearcall_service::start(&nearcall)?;

@@ -1,0 +1,521 @@
+//! `cargo xtask interop`: runs the interoperability cases of gRPC between nearcall, tonic and
+//! gRPC's implementation in Go.
+//!
+//! A column is a client and a server, without or with TLS; a row is a case. Every case is a process
+//! of the client. What the processes are is in [`Column::serve`] and [`Column::call`] alone.
+//! Invariants: each process ends within a limit or is killed, and none outlives the chore.
+//! Not here: the cases (`crates/nearcall-grpc-interop`).
+
+use std::io::{self, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+use std::{env, fs, process};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::child::Child;
+use crate::facts;
+
+/// The version of gRPC's implementation in Go.
+const GO_VERSION: &str = "v1.85.0";
+/// The name in the certificates.
+const DOMAIN: &str = "interop.test";
+/// How long a case may take; the program `interop` ends its own cases before.
+const CASE_LIMIT: Duration = Duration::from_secs(40);
+/// How long a server may take to listen.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// How often a server is asked meanwhile.
+const ASK_EVERY: Duration = Duration::from_millis(20);
+/// How long building, or installing the programs of Go, may take.
+const BUILD_LIMIT: Duration = Duration::from_secs(1200);
+
+/// What `cargo xtask interop` runs.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct Options {
+    /// Leave out what needs Go
+    #[arg(long)]
+    cargo_only: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// A command that passes calls of gRPC to {service}, listening at {listen}; words in braces are
+    /// replaced
+    #[arg(long, value_name = "COMMAND")]
+    gateway: Option<String>,
+    /// What is added to that command to listen over TLS
+    #[arg(long, value_name = "WORDS", default_value = "--tls-cert {cert} --tls-key {key}")]
+    gateway_tls: String,
+    /// The address by which a caller of nearcall reaches a server of gRPC, such as grpc://{peer}
+    #[arg(long, value_name = "ADDRESS")]
+    engine: Option<String>,
+    /// The same over TLS, such as grpcs://{domain}:{port}?ca={ca}
+    #[arg(long, value_name = "ADDRESS")]
+    engine_tls: Option<String>,
+    /// Where the programs `client` and `server` of grpc-go are; without it they are installed
+    /// below the target directory
+    #[arg(long, value_name = "DIRECTORY")]
+    go: Option<PathBuf>,
+}
+
+/// What can be an end of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Nearcall,
+    Tonic,
+    Go,
+    /// As a server only: the service of nearcall behind a gateway.
+    Gateway,
+}
+
+impl End {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nearcall => "nearcall",
+            Self::Tonic => "tonic",
+            Self::Go => "go",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    client: End,
+    server: End,
+    is_tls: bool,
+}
+
+/// The clients and servers of the columns.
+const PAIRS: &[(End, End)] = &[
+    (End::Nearcall, End::Nearcall),
+    (End::Go, End::Gateway),
+    (End::Tonic, End::Gateway),
+    (End::Nearcall, End::Go),
+    (End::Nearcall, End::Tonic),
+    // What the columns above are compared with.
+    (End::Tonic, End::Tonic),
+    (End::Go, End::Tonic),
+    (End::Tonic, End::Go),
+];
+
+/// How one case ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cell {
+    /// One of the ends does not have it.
+    Absent,
+    Passed,
+    /// The reason.
+    Failed(String),
+}
+
+/// What all columns share.
+struct Setup<'a> {
+    options: &'a Options,
+    /// The program `interop`.
+    interop: PathBuf,
+    /// Where certificates are.
+    directory: PathBuf,
+    /// Where the programs of Go are.
+    go: PathBuf,
+}
+
+/// A server and what is before it; the last one is called.
+struct Served {
+    children: Vec<Child>,
+    /// The address of nearcall.
+    service: String,
+    port: u16,
+}
+
+/// Runs the table, prints it to `out`, and returns whether no case has failed.
+///
+/// # Errors
+///
+/// A program cannot be built or installed, or a server does not start.
+pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
+    let setup = Setup::prepare(root, options)?;
+    let cases = setup.run_interop(&["cases"])?;
+    let cases: Vec<&str> = cases.lines().collect();
+    let tls = [false, true];
+    let all = PAIRS.iter().flat_map(|(client, server)| {
+        tls.map(|is_tls| Column { client: *client, server: *server, is_tls })
+    });
+    let mut columns = Vec::new();
+    let mut left_out = Vec::new();
+    for column in all.filter(Column::exists) {
+        match column.left_out(options) {
+            Some(reason) => left_out.push((column, reason)),
+            None => columns.push((column, column.run(&setup, &cases)?)),
+        }
+    }
+    let failed = failures(&columns, &cases);
+    if options.json {
+        writeln!(out, "{}", document(&columns, &cases, &left_out))?;
+    } else {
+        table(&columns, &cases, out)?;
+        for line in &failed {
+            writeln!(out, "{line}")?;
+        }
+        for (column, reason) in &left_out {
+            writeln!(out, "not run: {}: {reason}", column.title())?;
+        }
+    }
+    Ok(failed.is_empty())
+}
+
+impl<'a> Setup<'a> {
+    /// Builds and installs what the columns need.
+    fn prepare(root: &Path, options: &'a Options) -> io::Result<Self> {
+        let target = facts::target_directory(root);
+        let directory = target.join("interop");
+        fs::create_dir_all(&directory)?;
+        let mut build = Command::new("cargo");
+        build.current_dir(root).args(["build", "--quiet", "--package", "nearcall-grpc-interop"]);
+        succeed(&mut build)?;
+        let go = options.go.clone().unwrap_or_else(|| directory.join(format!("go-{GO_VERSION}")));
+        let interop = target.join("debug/interop");
+        let setup = Self { options, interop, directory, go };
+        let out = setup.directory.to_string_lossy().into_owned();
+        setup.run_interop(&["certificates", "--domain", DOMAIN, "--out", &out])?;
+        if !options.cargo_only && !setup.go.join("client").exists() {
+            writeln!(io::stderr(), "installing grpc-go {GO_VERSION}: about two minutes")?;
+            let mut install = Command::new("go");
+            install.env("GOBIN", env::current_dir()?.join(&setup.go)).arg("install");
+            let package = |name| format!("google.golang.org/grpc/interop/{name}@{GO_VERSION}");
+            succeed(install.args(["client", "server"].map(package)))?;
+        }
+        Ok(setup)
+    }
+
+    fn run_interop(&self, arguments: &[&str]) -> io::Result<String> {
+        succeed(Command::new(&self.interop).args(arguments))
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.directory.join(name).to_string_lossy().into_owned()
+    }
+
+    /// Replaces the words in braces.
+    fn fill(&self, template: &str, served: &Served) -> String {
+        let peer = format!("127.0.0.1:{}", served.port);
+        [
+            ("{service}", served.service.clone()),
+            ("{listen}", peer.clone()),
+            ("{peer}", peer),
+            ("{port}", served.port.to_string()),
+            ("{domain}", DOMAIN.to_owned()),
+            ("{ca}", self.file("ca.pem")),
+            ("{cert}", self.file("server.pem")),
+            ("{key}", self.file("server.key")),
+        ]
+        .iter()
+        .fold(template.to_owned(), |text, (word, value)| text.replace(word, value))
+    }
+}
+
+impl Column {
+    fn title(&self) -> String {
+        let tls = if self.is_tls { " TLS" } else { "" };
+        format!("{} > {}{tls}", self.client.name(), self.server.name())
+    }
+
+    /// Calls within this machine have no TLS.
+    fn exists(&self) -> bool {
+        !(self.is_tls && self.server == End::Nearcall)
+    }
+
+    /// Returns why it cannot be run.
+    fn left_out(&self, options: &Options) -> Option<&'static str> {
+        let has = |end| self.client == end || self.server == end;
+        let engine = if self.is_tls { &options.engine_tls } else { &options.engine };
+        match self.client {
+            _ if options.cargo_only && has(End::Go) => Some("--cargo-only"),
+            _ if self.server == End::Gateway && options.gateway.is_none() => {
+                Some("--gateway names no command")
+            }
+            End::Nearcall if self.server != End::Nearcall && engine.is_none() => {
+                Some("--engine or --engine-tls names no address")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether both ends have a case.
+    fn has(&self, case: &str) -> bool {
+        let is_go = self.client == End::Go || self.server == End::Go;
+        if case.contains("_compressed_") {
+            // Only tonic's service sees which messages came compressed.
+            return self.client == End::Tonic && self.server == End::Tonic;
+        }
+        !(is_go && case == "cacheable_unary")
+    }
+
+    fn run(&self, setup: &Setup<'_>, cases: &[&str]) -> io::Result<Vec<Cell>> {
+        let named = |error| io::Error::other(format!("{}: {error}", self.title()));
+        let served = self.serve(setup).map_err(named)?;
+        let cell = |case: &&str| {
+            if !self.has(case) {
+                return Ok(Cell::Absent);
+            }
+            let child = Child::start(&mut self.call(setup, &served, case)).map_err(named)?;
+            Ok(match child.finish(CASE_LIMIT)? {
+                Ok(_) => Cell::Passed,
+                Err(reason) => {
+                    let repeated = format!("FAIL {case}: ");
+                    Cell::Failed(reason.strip_prefix(&repeated).unwrap_or(&reason).to_owned())
+                }
+            })
+        };
+        cases.iter().map(cell).collect()
+    }
+
+    /// Starts the server.
+    fn serve(&self, setup: &Setup<'_>) -> io::Result<Served> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let service = format!("unix:@nearcall-xtask-interop-{}", process::id());
+        let mut served = Served { children: Vec::new(), service, port };
+        if matches!(self.server, End::Nearcall | End::Gateway) {
+            let mut command = Command::new(&setup.interop);
+            let child = Child::start(command.args(["serve", "--nearcall", &served.service]))?;
+            child.wait_for_line("listening", START_LIMIT)?;
+            served.children.push(child);
+        }
+        let mut command = match self.server {
+            End::Nearcall => return Ok(served),
+            End::Gateway => {
+                let gateway = setup.options.gateway.as_deref().unwrap_or_default();
+                words(setup, gateway, &served)?
+            }
+            End::Tonic => {
+                let program = setup.interop.to_string_lossy();
+                words(setup, &format!("{program} serve-tonic --listen {{listen}}"), &served)?
+            }
+            End::Go => {
+                let program = setup.go.join("server");
+                words(setup, &format!("{} -port {{port}}", program.display()), &served)?
+            }
+        };
+        if self.is_tls {
+            let tls = match self.server {
+                End::Go => "-use_tls -tls_cert_file {cert} -tls_key_file {key}",
+                End::Gateway => &setup.options.gateway_tls,
+                _ => "--tls-cert {cert} --tls-key {key}",
+            };
+            command.args(setup.fill(tls, &served).split_whitespace());
+        }
+        let child = Child::start(&mut command)?;
+        listens(&child, port)?;
+        served.children.push(child);
+        Ok(served)
+    }
+
+    /// Returns the command of one case.
+    fn call(&self, setup: &Setup<'_>, served: &Served, case: &str) -> Command {
+        let port = served.port.to_string();
+        let mut command = match self.client {
+            End::Go => {
+                let mut command = Command::new(setup.go.join("client"));
+                command.args(["-server_host", "127.0.0.1", "-server_port", &port]);
+                command.args(["-test_case", case]);
+                command
+            }
+            End::Tonic => {
+                let mut command = Command::new(&setup.interop);
+                let scheme = if self.is_tls { "https" } else { "http" };
+                let address = format!("{scheme}://127.0.0.1:{port}");
+                command.args(["call-tonic", "--case", case, "--address", &address]);
+                command
+            }
+            End::Nearcall | End::Gateway => {
+                let options = setup.options;
+                let engine = if self.is_tls { &options.engine_tls } else { &options.engine };
+                let address = match (self.server, engine) {
+                    (End::Nearcall, _) | (_, None) => served.service.clone(),
+                    (_, Some(engine)) => setup.fill(engine, served),
+                };
+                let mut command = Command::new(&setup.interop);
+                command.args(["call", "--case", case, "--address", &address]);
+                command
+            }
+        };
+        let ca = setup.file("ca.pem");
+        match self.client {
+            End::Go if self.is_tls => {
+                command.args(["-use_tls", "-use_test_ca", "-ca_file", &ca]);
+                command.args(["-server_host_override", DOMAIN]);
+            }
+            End::Tonic if self.is_tls => {
+                command.args(["--ca", &ca, "--domain", DOMAIN]);
+            }
+            _ => {}
+        }
+        command
+    }
+}
+
+/// Returns the command that a template names.
+fn words(setup: &Setup<'_>, template: &str, served: &Served) -> io::Result<Command> {
+    let filled = setup.fill(template, served);
+    let mut words = filled.split_whitespace();
+    let program = words.next().ok_or_else(|| io::Error::other("--gateway is empty"))?;
+    let mut command = Command::new(program);
+    command.args(words);
+    Ok(command)
+}
+
+/// Waits until a server accepts connections at `port`.
+fn listens(server: &Child, port: u16) -> io::Result<()> {
+    let mut left = START_LIMIT;
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        match server.wait_line(ASK_EVERY) {
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("the server has ended"));
+            }
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) if left.is_zero() => {
+                return Err(io::Error::other(format!("no server listens at port {port}")));
+            }
+            Err(RecvTimeoutError::Timeout) => left = left.saturating_sub(ASK_EVERY),
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command that must succeed, and returns what it has printed.
+fn succeed(command: &mut Command) -> io::Result<String> {
+    let child = Child::start(command)?;
+    let result = child.finish(BUILD_LIMIT)?;
+    result.map_err(|error| io::Error::other(format!("{command:?}: {error}")))
+}
+
+type Columns = Vec<(Column, Vec<Cell>)>;
+
+fn failures(columns: &Columns, cases: &[&str]) -> Vec<String> {
+    let of_column = |(column, cells): &(Column, Vec<Cell>)| {
+        let failed = cells.iter().zip(cases).filter_map(|(cell, case)| match cell {
+            Cell::Failed(reason) => Some(format!("FAIL {case}, {}: {reason}", column.title())),
+            _ => None,
+        });
+        failed.collect::<Vec<_>>()
+    };
+    columns.iter().flat_map(of_column).collect()
+}
+
+fn table(columns: &Columns, cases: &[&str], out: &mut dyn Write) -> io::Result<()> {
+    let titles: Vec<String> = columns.iter().map(|(column, _)| column.title()).collect();
+    let width = cases.iter().map(|case| case.len()).max().unwrap_or_default();
+    writeln!(out, "{:width$}  {}", "case", titles.join("  "))?;
+    for (row, case) in cases.iter().enumerate() {
+        write!(out, "{case:width$}")?;
+        for ((_, cells), title) in columns.iter().zip(&titles) {
+            let text = match &cells[row] {
+                Cell::Absent => "-",
+                Cell::Passed => "pass",
+                Cell::Failed(_) => "FAIL",
+            };
+            write!(out, "  {text:>width$}", width = title.len())?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn document(columns: &Columns, cases: &[&str], left_out: &[(Column, &str)]) -> Value {
+    let cell = |(case, cell): (&&str, &Cell)| match cell {
+        Cell::Absent => json!({ "case": case, "result": "absent" }),
+        Cell::Passed => json!({ "case": case, "result": "passed" }),
+        Cell::Failed(reason) => json!({ "case": case, "result": "failed", "reason": reason }),
+    };
+    let column = |(column, cells): &(Column, Vec<Cell>)| {
+        let cells: Value = cases.iter().zip(cells).map(cell).collect();
+        json!({
+            "client": column.client.name(),
+            "server": column.server.name(),
+            "tls": column.is_tls,
+            "cases": cells,
+        })
+    };
+    let left_out = left_out
+        .iter()
+        .map(|(column, reason)| json!({ "column": column.title(), "reason": reason }));
+    json!({
+        "schema": "nearcall.interop/1",
+        "columns": columns.iter().map(column).collect::<Value>(),
+        "left_out": left_out.collect::<Value>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(line: &str) -> Options {
+        let words = ["interop"].into_iter().chain(line.split_whitespace());
+        <Line as clap::Parser>::try_parse_from(words).unwrap().options
+    }
+
+    fn columns() -> Vec<Column> {
+        let column = |(client, server): &(End, End)| {
+            [false, true].map(|is_tls| Column { client: *client, server: *server, is_tls })
+        };
+        PAIRS.iter().flat_map(column).filter(Column::exists).collect()
+    }
+
+    fn run_by(line: &str) -> Vec<String> {
+        let options = options(line);
+        let columns = columns().into_iter().filter(|column| column.left_out(&options).is_none());
+        columns.map(|column| column.title()).collect()
+    }
+
+    #[test]
+    fn columns_need_what_is_there() {
+        let cargo_only = ["nearcall > nearcall", "tonic > tonic", "tonic > tonic TLS"];
+        assert_eq!(run_by("--cargo-only"), cargo_only);
+        let engine = run_by("--cargo-only --engine grpc://{peer}");
+        assert!(engine.contains(&"nearcall > tonic".to_owned()), "{engine:?}");
+        assert!(!engine.contains(&"nearcall > tonic TLS".to_owned()), "{engine:?}");
+        assert_eq!(run_by("--gateway g --engine e --engine-tls f").len(), columns().len());
+    }
+
+    #[test]
+    fn a_case_is_run_where_both_ends_have_it() {
+        let has = |case: &str| columns().iter().filter(|column| column.has(case)).count();
+        assert_eq!(has("empty_unary"), columns().len());
+        assert_eq!(has("server_compressed_unary"), 2);
+        let is_go = |column: &&Column| column.client == End::Go || column.server == End::Go;
+        assert_eq!(
+            has("cacheable_unary"),
+            columns().len() - columns().iter().filter(is_go).count()
+        );
+    }
+
+    #[test]
+    fn what_failed_is_in_the_table_and_named() {
+        let column = Column { client: End::Go, server: End::Gateway, is_tls: true };
+        let cells = vec![Cell::Passed, Cell::Failed("reason".to_owned()), Cell::Absent];
+        let columns = vec![(column, cells)];
+        let cases = ["one", "two", "three"];
+        assert_eq!(failures(&columns, &cases), ["FAIL two, go > gateway TLS: reason"]);
+        let mut out = Vec::new();
+        table(&columns, &cases, &mut out).unwrap();
+        let rows: Vec<Vec<String>> = String::from_utf8(out)
+            .unwrap()
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().map(str::to_owned).collect())
+            .collect();
+        assert_eq!(rows, [["one", "pass"], ["two", "FAIL"], ["three", "-"]]);
+        let document = document(&columns, &cases, &[]);
+        assert_eq!(document["columns"][0]["cases"][1]["reason"], "reason");
+    }
+}
