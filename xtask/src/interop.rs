@@ -2,7 +2,7 @@
 //! gRPC's implementation in Go.
 //!
 //! A column is a client and a server, without or with TLS; a row is a case. Every case is a process
-//! of the client. What the processes are is in [`Column::serve`] and [`Column::call`] alone.
+//! of the client. What the processes are is in `Column::serve` and `Column::call` alone.
 //! Invariants: each process ends within a limit or is killed, and none outlives the chore.
 //! Not here: the cases (`crates/nearcall-grpc-interop`).
 

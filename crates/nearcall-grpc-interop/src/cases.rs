@@ -17,7 +17,7 @@ use crate::testing::{
     StreamingInputCallRequest, StreamingOutputCallRequest, StreamingOutputCallResponse,
 };
 
-/// The names of the cases of [`run`], in the order of the descriptions.
+/// The names of the cases, in the order of the descriptions.
 pub const NAMES: &[&str] = &[
     "empty_unary",
     "cacheable_unary",
