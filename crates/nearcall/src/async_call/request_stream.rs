@@ -135,6 +135,21 @@ impl<Q: Message, R: Message + Default> AsyncRequestStream<Q, R> {
         })
     }
 
+    /// Waits until the call has ended though its items have not: the service has replied without
+    /// reading them all, or has failed. [`finish`](Self::finish) then returns at once how. Of a
+    /// call whose replies are a stream as well the end of that stream tells this: here it is never.
+    ///
+    /// For tasks that wait for something else meanwhile, such as the next item. May be dropped and
+    /// awaited again.
+    pub async fn ended(&mut self) {
+        if !self.has_reply {
+            return std::future::pending().await;
+        }
+        if self.early.is_none() {
+            self.early = Some(self.reply().await);
+        }
+    }
+
     async fn reply(&self) -> Result<R, Status> {
         poll_fn(|context| self.call.poll_reply(context.waker())).await
     }

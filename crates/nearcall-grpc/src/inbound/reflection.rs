@@ -1,0 +1,265 @@
+//! `grpc.reflection.v1` and its older name `v1alpha`: what the exposed interfaces look like.
+//!
+//! **Invariants:** the answers come from the servers' own descriptions; one that is away has none.
+//! **Not here:** reading descriptors (`prost_reflect`).
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use futures_core::Stream;
+use futures_util::stream;
+use nearcall::service::Interface;
+use prost_reflect::{DescriptorPool, FileDescriptor};
+use tonic::{Code, Request, Response, Status, Streaming};
+use tonic_reflection::pb::{v1, v1alpha};
+
+use super::Shared;
+use super::limits::QUESTION_BYTES_MAX;
+
+/// Which server sets leave out, and the options of nearcall need.
+const DESCRIPTOR_FILE: &str = "google/protobuf/descriptor.proto";
+
+/// The interfaces that the gateway itself has.
+const OWN: [&str; 3] = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", ALPHA];
+const ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
+
+/// What was read of the descriptions, for each that is in use.
+#[derive(Debug, Default)]
+pub(super) struct Pools(Mutex<Vec<(&'static Interface, DescriptorPool)>>);
+
+impl Pools {
+    /// Returns the descriptors of an interface.
+    fn of(&self, interface: &'static Interface) -> Option<DescriptorPool> {
+        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pool)) = pools.iter().find(|(known, _)| std::ptr::eq(*known, interface)) {
+            return Some(pool.clone());
+        }
+        let read = pool_of(interface.descriptor_set);
+        if read.is_none() {
+            let name = interface.name;
+            tracing::warn!(name, "the description of an exposed interface cannot be read");
+        }
+        let pool = read?;
+        // The server has changed.
+        pools.retain(|(known, _)| known.name != interface.name);
+        pools.push((interface, pool.clone()));
+        Some(pool)
+    }
+}
+
+fn pool_of(descriptor_set: &[u8]) -> Option<DescriptorPool> {
+    let file = DescriptorPool::global().get_file_by_name(DESCRIPTOR_FILE)?;
+    let mut pool = DescriptorPool::new();
+    pool.add_file_descriptor_proto(file.file_descriptor_proto().clone()).ok()?;
+    match pool.decode_file_descriptor_set(descriptor_set) {
+        Ok(()) => Some(pool),
+        // It has that file as well.
+        Err(_) => DescriptorPool::decode(descriptor_set).ok(),
+    }
+}
+
+/// Returns the descriptors of what the gateway itself has.
+fn own_pools() -> &'static [DescriptorPool] {
+    static POOLS: OnceLock<Vec<DescriptorPool>> = OnceLock::new();
+    POOLS.get_or_init(|| {
+        let sets = [
+            tonic_health::pb::FILE_DESCRIPTOR_SET,
+            v1::FILE_DESCRIPTOR_SET,
+            v1alpha::FILE_DESCRIPTOR_SET,
+        ];
+        sets.into_iter().filter_map(pool_of).collect()
+    })
+}
+
+/// Returns the first thing that is found in one of the descriptions.
+async fn find<T>(shared: &Shared, look: impl Fn(&DescriptorPool) -> Option<T>) -> Option<T> {
+    if let Some(found) = own_pools().iter().find_map(&look) {
+        return Some(found);
+    }
+    for servers in shared.exposed.all() {
+        if let Ok(interface) = servers.interface().await
+            && let Some(pool) = shared.pools.of(interface)
+            && let Some(found) = look(&pool)
+        {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Returns the file that declares a name: of a message, an enum, a service, an extension, or of
+/// what is within one of those.
+fn file_with(pool: &DescriptorPool, symbol: &str) -> Option<FileDescriptor> {
+    let named = |name: &str| {
+        let message = pool.get_message_by_name(name).map(|it| it.parent_file());
+        message
+            .or_else(|| pool.get_enum_by_name(name).map(|it| it.parent_file()))
+            .or_else(|| pool.get_service_by_name(name).map(|it| it.parent_file()))
+            .or_else(|| pool.get_extension_by_name(name).map(|it| it.parent_file()))
+    };
+    let within = || {
+        let (outer, inner) = symbol.rsplit_once('.')?;
+        let has = |file: FileDescriptor| Some(file);
+        if let Some(service) = pool.get_service_by_name(outer) {
+            return service.methods().any(|it| it.name() == inner).then(|| service.parent_file());
+        }
+        if let Some(message) = pool.get_message_by_name(outer) {
+            let field = message.get_field_by_name(inner).is_some();
+            let found = field || message.oneofs().any(|it| it.name() == inner);
+            return found.then(|| message.parent_file());
+        }
+        // A value of an enum has its name beside that of the enum.
+        let with_value = pool.all_enums().find(|it| {
+            let scope = it.full_name().rsplit_once('.').map_or("", |(scope, _)| scope);
+            scope == outer && it.get_value_by_name(inner).is_some()
+        });
+        with_value.map(|it| it.parent_file()).and_then(has)
+    };
+    named(symbol).or_else(within)
+}
+
+/// An answer, for either version of the interface.
+enum Answer {
+    File(Vec<u8>),
+    Extensions(String, Vec<i32>),
+    Services(Vec<String>),
+    Failure(Code, String),
+}
+
+impl Answer {
+    fn file(found: Option<FileDescriptor>, what: &str) -> Self {
+        match found {
+            Some(file) => Self::File(file.encode_to_vec()),
+            None => Self::missing(what),
+        }
+    }
+
+    fn missing(what: &str) -> Self {
+        Self::Failure(Code::NotFound, format!("no server here that answers has {what:?}"))
+    }
+}
+
+async fn services(shared: &Shared) -> Answer {
+    let names = shared.exposed.names().chain(OWN).map(str::to_owned);
+    Answer::Services(names.collect())
+}
+
+async fn extension(shared: &Shared, message: &str, number: i32) -> Answer {
+    let found = find(shared, |pool| {
+        let number = u32::try_from(number).ok()?;
+        Some(pool.get_message_by_name(message)?.get_extension(number)?.parent_file())
+    });
+    Answer::file(found.await, &format!("{message} {number}"))
+}
+
+async fn extensions(shared: &Shared, message: &str) -> Answer {
+    let found = find(shared, |pool| {
+        let message = pool.get_message_by_name(message)?;
+        let numbers = message.extensions().filter_map(|it| i32::try_from(it.number()).ok());
+        Some(numbers.collect())
+    });
+    match found.await {
+        Some(numbers) => Answer::Extensions(message.to_owned(), numbers),
+        None => Answer::missing(message),
+    }
+}
+
+/// Implements the interface for one of its versions, whose messages are the same.
+macro_rules! serve_version {
+    ($version:ident, $server:ident) => {
+        pub(super) fn $server(
+            shared: &Arc<Shared>,
+        ) -> $version::server_reflection_server::ServerReflectionServer<Service> {
+            let service = Service(Arc::clone(shared));
+            $version::server_reflection_server::ServerReflectionServer::new(service)
+                .max_decoding_message_size(QUESTION_BYTES_MAX)
+        }
+
+        impl From<Answer> for $version::server_reflection_response::MessageResponse {
+            fn from(answer: Answer) -> Self {
+                use $version::server_reflection_response::MessageResponse::*;
+                match answer {
+                    Answer::File(file) => {
+                        let file_descriptor_proto = vec![file];
+                        FileDescriptorResponse($version::FileDescriptorResponse {
+                            file_descriptor_proto,
+                        })
+                    }
+                    Answer::Extensions(base_type_name, extension_number) => {
+                        AllExtensionNumbersResponse($version::ExtensionNumberResponse {
+                            base_type_name,
+                            extension_number,
+                        })
+                    }
+                    Answer::Services(names) => {
+                        let services =
+                            names.into_iter().map(|name| $version::ServiceResponse { name });
+                        ListServicesResponse($version::ListServiceResponse {
+                            service: services.collect(),
+                        })
+                    }
+                    Answer::Failure(code, error_message) => {
+                        let error_code = code.into();
+                        ErrorResponse($version::ErrorResponse { error_code, error_message })
+                    }
+                }
+            }
+        }
+
+        #[tonic::async_trait]
+        impl $version::server_reflection_server::ServerReflection for Service {
+            type ServerReflectionInfoStream = Pin<
+                Box<dyn Stream<Item = Result<$version::ServerReflectionResponse, Status>> + Send>,
+            >;
+
+            async fn server_reflection_info(
+                &self,
+                request: Request<Streaming<$version::ServerReflectionRequest>>,
+            ) -> Result<Response<Self::ServerReflectionInfoStream>, Status> {
+                use $version::server_reflection_request::MessageRequest::*;
+                let state = (Arc::clone(&self.0), request.into_inner());
+                let answers = stream::unfold(state, |(shared, mut requests)| async move {
+                    let request = tokio::select! {
+                        () = shared.stopped() => return None,
+                        request = requests.message() => request,
+                    };
+                    let request = match request.transpose()? {
+                        Ok(request) => request,
+                        Err(status) => return Some((Err(status), (shared, requests))),
+                    };
+                    let answer = match request.message_request.clone() {
+                        Some(ListServices(_)) => services(&shared).await,
+                        Some(FileByFilename(name)) => Answer::file(
+                            find(&shared, |it| it.get_file_by_name(&name)).await,
+                            &name,
+                        ),
+                        Some(FileContainingSymbol(name)) => {
+                            Answer::file(find(&shared, |it| file_with(it, &name)).await, &name)
+                        }
+                        Some(FileContainingExtension(asked)) => {
+                            extension(&shared, &asked.containing_type, asked.extension_number).await
+                        }
+                        Some(AllExtensionNumbersOfType(name)) => extensions(&shared, &name).await,
+                        None => {
+                            let text = "the request asks for nothing".to_owned();
+                            Answer::Failure(Code::InvalidArgument, text)
+                        }
+                    };
+                    let response = $version::ServerReflectionResponse {
+                        valid_host: request.host.clone(),
+                        original_request: Some(request),
+                        message_response: Some(answer.into()),
+                    };
+                    Some((Ok(response), (shared, requests)))
+                });
+                Ok(Response::new(Box::pin(answers)))
+            }
+        }
+    };
+}
+
+/// Answers for all exposed interfaces.
+pub(super) struct Service(Arc<Shared>);
+
+serve_version!(v1, server);
+serve_version!(v1alpha, alpha_server);
