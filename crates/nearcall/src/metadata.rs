@@ -65,6 +65,17 @@ impl Entries {
         self.0.extend_from_slice(others);
     }
 
+    /// Adds an entry in the place of those with its key.
+    pub(crate) fn set(&mut self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        let mut others = Self::new();
+        for (other, value) in Metadata::new(&self.0).iter().filter(|(other, _)| *other != key) {
+            others.add(other, value)?;
+        }
+        others.add(key, value)?;
+        *self = others;
+        Ok(())
+    }
+
     pub(crate) fn add(&mut self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
         let bad = |why: &str| Err(BadMetadata(format!("metadata key `{key}`: {why}")));
         if !is_key(key.as_bytes()) {

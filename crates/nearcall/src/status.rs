@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+mod details;
+
 pub use nearcall_wire::Code;
 
 use crate::limits::ERROR_TEXT_BYTES_MAX;
@@ -29,7 +31,7 @@ use crate::metadata::{BadMetadata, Entries, Metadata, ReplyMetadata};
 pub struct Status {
     code: Code,
     message: String,
-    detail: Option<Detail>,
+    lack: Option<Lack>,
     fate: Fate,
     /// Those of the service. Few errors have any.
     metadata: Option<Box<Entries>>,
@@ -52,12 +54,12 @@ pub(crate) enum Fate {
 ///
 /// It travels as metadata of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub(crate) enum Lack {
     NoSuchObject,
     NoSuchMethod,
 }
 
-impl Detail {
+impl Lack {
     /// Returns the encoded metadata: one entry.
     pub(crate) fn metadata(self) -> &'static [u8] {
         match self {
@@ -66,11 +68,11 @@ impl Detail {
         }
     }
 
-    /// Takes the detail from the start of the metadata of an error, and returns the rest.
+    /// Takes it from the start of the metadata of an error, and returns the rest.
     fn take_from(metadata: &[u8]) -> (Option<Self>, &[u8]) {
-        let details = [Self::NoSuchObject, Self::NoSuchMethod].into_iter();
-        let mut found = details.filter_map(|it| Some((it, metadata.strip_prefix(it.metadata())?)));
-        found.next().map_or((None, metadata), |(detail, rest)| (Some(detail), rest))
+        let lacks = [Self::NoSuchObject, Self::NoSuchMethod].into_iter();
+        let mut found = lacks.filter_map(|it| Some((it, metadata.strip_prefix(it.metadata())?)));
+        found.next().map_or((None, metadata), |(lack, rest)| (Some(lack), rest))
     }
 }
 
@@ -132,8 +134,8 @@ impl Status {
     /// A status with any code. [`Code::Ok`] is no failure and becomes `UNKNOWN`.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let code = if code == Code::Ok { Code::Unknown } else { code };
-        let (detail, fate, metadata) = (None, Fate::Answered, None);
-        Self { code, message: message.into(), detail, fate, metadata }
+        let (lack, fate, metadata) = (None, Fate::Answered, None);
+        Self { code, message: message.into(), lack, fate, metadata }
     }
 
     /// Returns the code: which of the 16 ways to fail.
@@ -197,9 +199,9 @@ impl Status {
     /// Returns the status of an error that the peer sent. The text is hostile: it is cut to what
     /// this end would send, and bytes that are no UTF-8 are replaced.
     pub(crate) fn from_peer(code: Code, metadata: &[u8], text: &[u8]) -> Self {
-        let (detail, metadata) = Detail::take_from(metadata);
+        let (lack, metadata) = Lack::take_from(metadata);
         let text = &text[..text.len().min(ERROR_TEXT_BYTES_MAX)];
-        let status = Self { detail, ..Self::new(code, String::from_utf8_lossy(text)) };
+        let status = Self { lack, ..Self::new(code, String::from_utf8_lossy(text)) };
         status.with_entries(Entries::from_peer(metadata))
     }
 
@@ -222,13 +224,13 @@ impl Status {
     }
 
     /// Returns the same with what the server lacks.
-    pub(crate) fn with_detail(self, detail: Detail) -> Self {
-        Self { detail: Some(detail), ..self }
+    pub(crate) fn with_lack(self, lack: Lack) -> Self {
+        Self { lack: Some(lack), ..self }
     }
 
     /// Returns what the server lacks, if that is why the call failed.
-    pub(crate) fn detail(&self) -> Option<Detail> {
-        self.detail
+    pub(crate) fn lack(&self) -> Option<Lack> {
+        self.lack
     }
 
     /// Returns the status of a call whose message has no room in memory.
@@ -303,23 +305,23 @@ mod tests {
 
     #[test]
     fn what_a_server_lacks_travels() {
-        for detail in [Detail::NoSuchObject, Detail::NoSuchMethod] {
-            let status = Status::from_peer(Code::Unimplemented, detail.metadata(), b"");
-            assert_eq!(status.detail(), Some(detail));
-            let [(key, _)] = Metadata::new(detail.metadata()).iter().collect::<Vec<_>>()[..] else {
+        for lack in [Lack::NoSuchObject, Lack::NoSuchMethod] {
+            let status = Status::from_peer(Code::Unimplemented, lack.metadata(), b"");
+            assert_eq!(status.lack(), Some(lack));
+            let [(key, _)] = Metadata::new(lack.metadata()).iter().collect::<Vec<_>>()[..] else {
                 panic!("one entry");
             };
             assert_eq!(key, "nc-lack");
         }
-        assert_eq!(Status::from_peer(Code::Unimplemented, b"x", b"").detail(), None);
+        assert_eq!(Status::from_peer(Code::Unimplemented, b"x", b"").lack(), None);
     }
 
     #[test]
     fn metadata_travel_behind_what_a_server_lacks() {
         let sent = Status::unimplemented("").with_metadata("since", "v2").unwrap();
-        let travels = [Detail::NoSuchMethod.metadata(), sent.metadata().as_bytes()].concat();
+        let travels = [Lack::NoSuchMethod.metadata(), sent.metadata().as_bytes()].concat();
         let status = Status::from_peer(Code::Unimplemented, &travels, b"");
-        assert_eq!(status.detail(), Some(Detail::NoSuchMethod));
+        assert_eq!(status.lack(), Some(Lack::NoSuchMethod));
         assert_eq!(status.metadata().iter().collect::<Vec<_>>(), [("since", &b"v2"[..])]);
         assert!(Status::aborted("").with_metadata("Bad", "").is_err());
         assert_eq!(Status::aborted("").metadata().iter().count(), 0);

@@ -224,6 +224,10 @@ impl StreamedCall {
         if !matches!(*self.state.borrow(), State::Open) {
             return Err(self.no_more_items());
         }
+        // Its end may have come: an item after that goes nowhere, and credit would hide it long.
+        if self.connection.poll_ready(1) && !self.connection.is_closed() {
+            self.connection.look_ahead();
+        }
         match self.connection.send_item(self.call.into(), item, mode) {
             Ok(()) => Ok(Sent::Done),
             Err(ItemUnsent::NoCredit) => Ok(Sent::NeedsCredit),

@@ -91,7 +91,7 @@ impl ObjectName {
     /// stays as it is.
     #[cold]
     pub(crate) fn explain(&self, status: Status) -> Status {
-        if status.detail().is_none() {
+        if status.lack().is_none() {
             return status;
         }
         let text = format!("{} at {}: {}", self.object(), self.given.at, status.message());

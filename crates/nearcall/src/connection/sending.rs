@@ -23,7 +23,7 @@ use crate::codec::{self, Message};
 use crate::deadline::{Deadline, Pauses};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 use crate::refusals::RefusalKind;
-use crate::status::{Detail, Status};
+use crate::status::{Lack, Status};
 use crate::tasks::reply_extras::{ReplyExtras, Sent};
 
 /// Why a message did not leave.
@@ -538,10 +538,10 @@ impl Inner {
         self.send_control(Deadline::NOW).map_err(Unsent::Channel)?;
         let text = status.message().as_bytes();
         let text = &text[..text.len().min(ERROR_TEXT_BYTES_MAX)];
-        let detail = status.detail().map_or(&[][..], Detail::metadata);
-        let all = [detail, status.metadata().as_bytes()].concat();
+        let lack = status.lack().map_or(&[][..], Lack::metadata);
+        let all = [lack, status.metadata().as_bytes()].concat();
         // A connection for tiny messages gets less, in the end the code alone.
-        for (metadata, text) in [(&all[..], text), (detail, text), (&[], text), (&[], &[])] {
+        for (metadata, text) in [(&all[..], text), (lack, text), (&[], text), (&[], &[])] {
             let payload = Payload::new(metadata.len(), text.len()).unwrap_or(Payload::EMPTY);
             match self.protocol.fail(call, status.code(), payload) {
                 Err(ReplyError::TooLarge) => {}

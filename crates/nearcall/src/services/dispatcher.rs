@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::codec::{self, Body, Message};
 use crate::interface::Interface;
 use crate::services::context::Context;
-use crate::status::{Detail, Status};
+use crate::status::{Lack, Status};
 
 /// Brings calls to an implementation. That of an interface is a [`SyncDispatcher`] or an
 /// [`AsyncDispatcher`](crate::service::AsyncDispatcher), for which generated code has a name.
@@ -281,7 +281,7 @@ impl Incoming<'_> {
     pub fn unimplemented(self) {
         let interface = self.context.interface().name;
         let text = format!("{interface} has no method with the number {:#x}", self.method);
-        let status = Status::unimplemented(text).with_detail(Detail::NoSuchMethod);
+        let status = Status::unimplemented(text).with_lack(Lack::NoSuchMethod);
         self.context.fail(&status);
     }
 }

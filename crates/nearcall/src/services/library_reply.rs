@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nearcall_os::library::{CallToken, ReplyPart};
 
 use crate::codec::{self, Message};
-use crate::status::{Code, Detail, Status};
+use crate::status::{Code, Lack, Status};
 use crate::tasks::cancellation::Cancellation;
 use crate::tasks::reply_extras::{ReplyExtras, Sent};
 use crate::tasks::service_task::ServiceTask;
@@ -45,8 +45,8 @@ impl LibraryReply {
                 token.reply(&ReplyPart { code: 0, message: &[], metadata: entries, body });
             }
             Err(status) => {
-                let detail = status.detail().map_or(&[][..], Detail::metadata);
-                let metadata = [detail, entries, status.metadata().as_bytes()].concat();
+                let lack = status.lack().map_or(&[][..], Lack::metadata);
+                let metadata = [lack, entries, status.metadata().as_bytes()].concat();
                 token.reply(&ReplyPart {
                     code: status.code().number().into(),
                     message: status.message().as_bytes(),

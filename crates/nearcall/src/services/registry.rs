@@ -15,7 +15,7 @@ use crate::connection::ServerId;
 use crate::interface::{Interface, object_id};
 use crate::limits::OBJECT_NAMES_MAX;
 use crate::services::dispatcher::Registered;
-use crate::status::{Detail, Status};
+use crate::status::{Lack, Status};
 
 /// The servers of one thread.
 #[derive(Default)]
@@ -180,7 +180,7 @@ impl ObjectTable {
         names.truncate(OBJECT_NAMES_MAX);
         let has = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         Status::unimplemented(format!("no such object; this server has {has}"))
-            .with_detail(Detail::NoSuchObject)
+            .with_lack(Lack::NoSuchObject)
     }
 
     /// Notes where callers of this thread find the objects.

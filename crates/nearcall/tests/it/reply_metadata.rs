@@ -170,3 +170,41 @@ fn too_many_metadata_fail_the_reply_and_name_the_limit() {
     assert_eq!(status.metadata().iter().count(), 0);
     assert!(say(&object, &words(0)).0.is_ok(), "the connection lives");
 }
+
+/// The details of an error arrive as they were given, from a service of any kind.
+#[timed]
+fn details_travel_with_errors() {
+    use nearcall::prost_types::{Any, Duration as Span};
+    let refuse = |again_in: u64| {
+        let again_in = i64::try_from(again_in).unwrap();
+        let again_in = Span { seconds: again_in, nanos: 0 };
+        let busy = Status::unavailable("busy").with_metadata("room", "attic").unwrap();
+        Err(busy.with_details([Any::from_msg(&again_in).unwrap()])?)
+    };
+    let register = move |server: &Server| {
+        let now = Threaded::new(move |context, words: &Words| {
+            context.add_reply_metadata("served-by", "a method").unwrap();
+            refuse(words.number)
+        });
+        let future = Futures::new(move |_, words: Words| async move { refuse(words.number) });
+        server.register_as("now", now).unwrap();
+        server.register_as("future", future).unwrap();
+    };
+    let served = Served::with(Limits::default(), "", move |_, server, _| register(server));
+    let event_loop = EventLoop::new().unwrap();
+    let here = Server::new(&event_loop);
+    register(&here);
+    here.listen("inproc:here").unwrap();
+    for service in ["now", "future"] {
+        for (client, at) in [
+            (Client::new(), served.via("")),
+            (Client::in_loop(&event_loop), "inproc:here".to_owned()),
+        ] {
+            let at = format!("{at}#{service}");
+            let status = EchoCaller::new(&client, &at).unwrap().say(&words(3)).unwrap_err();
+            assert_eq!(status, Status::unavailable("busy"), "{at}");
+            assert_eq!(status.details::<Span>(), [Span { seconds: 3, nanos: 0 }], "{at}");
+            assert_eq!(status.metadata().get("room"), Some("attic"), "{at}");
+        }
+    }
+}

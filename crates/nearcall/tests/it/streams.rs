@@ -3,6 +3,7 @@
 //!
 //! **Not here:** frames that break the rules (`nearcall-wire`), streams of async callers.
 
+mod early;
 mod ends;
 mod forms;
 pub(crate) mod killed;
