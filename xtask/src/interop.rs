@@ -42,19 +42,6 @@ pub struct Options {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// A command that passes calls of gRPC to {service}, listening at {listen}; words in braces are
-    /// replaced
-    #[arg(long, value_name = "COMMAND")]
-    gateway: Option<String>,
-    /// What is added to that command to listen over TLS
-    #[arg(long, value_name = "WORDS", default_value = "--tls-cert {cert} --tls-key {key}")]
-    gateway_tls: String,
-    /// The address by which a caller of nearcall reaches a server of gRPC, such as grpc://{peer}
-    #[arg(long, value_name = "ADDRESS")]
-    engine: Option<String>,
-    /// The same over TLS, such as grpcs://{domain}:{port}?ca={ca}
-    #[arg(long, value_name = "ADDRESS")]
-    engine_tls: Option<String>,
     /// Where the programs `client` and `server` of grpc-go are; without it they are installed
     /// below the target directory
     #[arg(long, value_name = "DIRECTORY")]
@@ -96,6 +83,7 @@ const PAIRS: &[(End, End)] = &[
     (End::Tonic, End::Gateway),
     (End::Nearcall, End::Go),
     (End::Nearcall, End::Tonic),
+    (End::Nearcall, End::Gateway),
     // What the columns above are compared with.
     (End::Tonic, End::Tonic),
     (End::Go, End::Tonic),
@@ -113,8 +101,7 @@ enum Cell {
 }
 
 /// What all columns share.
-struct Setup<'a> {
-    options: &'a Options,
+struct Setup {
     /// The program `interop`.
     interop: PathBuf,
     /// Where certificates are.
@@ -167,9 +154,9 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
     Ok(failed.is_empty())
 }
 
-impl<'a> Setup<'a> {
+impl Setup {
     /// Builds and installs what the columns need.
-    fn prepare(root: &Path, options: &'a Options) -> io::Result<Self> {
+    fn prepare(root: &Path, options: &Options) -> io::Result<Self> {
         let target = facts::target_directory(root);
         let directory = target.join("interop");
         fs::create_dir_all(&directory)?;
@@ -178,7 +165,7 @@ impl<'a> Setup<'a> {
         succeed(&mut build)?;
         let go = options.go.clone().unwrap_or_else(|| directory.join(format!("go-{GO_VERSION}")));
         let interop = target.join("debug/interop");
-        let setup = Self { options, interop, directory, go };
+        let setup = Self { interop, directory, go };
         let out = setup.directory.to_string_lossy().into_owned();
         setup.run_interop(&["certificates", "--domain", DOMAIN, "--out", &out])?;
         if !options.cargo_only && !setup.go.join("client").exists() {
@@ -230,18 +217,8 @@ impl Column {
 
     /// Returns why it cannot be run.
     fn left_out(&self, options: &Options) -> Option<&'static str> {
-        let has = |end| self.client == end || self.server == end;
-        let engine = if self.is_tls { &options.engine_tls } else { &options.engine };
-        match self.client {
-            _ if options.cargo_only && has(End::Go) => Some("--cargo-only"),
-            _ if self.server == End::Gateway && options.gateway.is_none() => {
-                Some("--gateway names no command")
-            }
-            End::Nearcall if self.server != End::Nearcall && engine.is_none() => {
-                Some("--engine or --engine-tls names no address")
-            }
-            _ => None,
-        }
+        let is_go = [self.client, self.server].contains(&End::Go);
+        (options.cargo_only && is_go).then_some("--cargo-only")
     }
 
     /// Whether both ends have a case.
@@ -254,7 +231,7 @@ impl Column {
         !(is_go && case == "cacheable_unary")
     }
 
-    fn run(&self, setup: &Setup<'_>, cases: &[&str]) -> io::Result<Vec<Cell>> {
+    fn run(&self, setup: &Setup, cases: &[&str]) -> io::Result<Vec<Cell>> {
         let named = |error| io::Error::other(format!("{}: {error}", self.title()));
         let served = self.serve(setup).map_err(named)?;
         let cell = |case: &&str| {
@@ -274,7 +251,7 @@ impl Column {
     }
 
     /// Starts the server.
-    fn serve(&self, setup: &Setup<'_>) -> io::Result<Served> {
+    fn serve(&self, setup: &Setup) -> io::Result<Served> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let service = format!("unix:@nearcall-xtask-interop-{}", process::id());
         let mut served = Served { children: Vec::new(), service, port };
@@ -287,8 +264,10 @@ impl Column {
         let mut command = match self.server {
             End::Nearcall => return Ok(served),
             End::Gateway => {
-                let gateway = setup.options.gateway.as_deref().unwrap_or_default();
-                words(setup, gateway, &served)?
+                let program = setup.interop.to_string_lossy();
+                let gateway =
+                    format!("{program} gateway --nearcall {{service}} --listen {{listen}}");
+                words(setup, &gateway, &served)?
             }
             End::Tonic => {
                 let program = setup.interop.to_string_lossy();
@@ -302,7 +281,6 @@ impl Column {
         if self.is_tls {
             let tls = match self.server {
                 End::Go => "-use_tls -tls_cert_file {cert} -tls_key_file {key}",
-                End::Gateway => &setup.options.gateway_tls,
                 _ => "--tls-cert {cert} --tls-key {key}",
             };
             command.args(setup.fill(tls, &served).split_whitespace());
@@ -314,7 +292,7 @@ impl Column {
     }
 
     /// Returns the command of one case.
-    fn call(&self, setup: &Setup<'_>, served: &Served, case: &str) -> Command {
+    fn call(&self, setup: &Setup, served: &Served, case: &str) -> Command {
         let port = served.port.to_string();
         let mut command = match self.client {
             End::Go => {
@@ -331,11 +309,10 @@ impl Column {
                 command
             }
             End::Nearcall | End::Gateway => {
-                let options = setup.options;
-                let engine = if self.is_tls { &options.engine_tls } else { &options.engine };
-                let address = match (self.server, engine) {
-                    (End::Nearcall, _) | (_, None) => served.service.clone(),
-                    (_, Some(engine)) => setup.fill(engine, served),
+                let scheme = if self.is_tls { "grpcs" } else { "grpc" };
+                let address = match self.server {
+                    End::Nearcall => served.service.clone(),
+                    _ => format!("{scheme}://127.0.0.1:{port}"),
                 };
                 let mut command = Command::new(&setup.interop);
                 command.args(["call", "--case", case, "--address", &address]);
@@ -348,7 +325,7 @@ impl Column {
                 command.args(["-use_tls", "-use_test_ca", "-ca_file", &ca]);
                 command.args(["-server_host_override", DOMAIN]);
             }
-            End::Tonic if self.is_tls => {
+            _ if self.is_tls => {
                 command.args(["--ca", &ca, "--domain", DOMAIN]);
             }
             _ => {}
@@ -358,10 +335,10 @@ impl Column {
 }
 
 /// Returns the command that a template names.
-fn words(setup: &Setup<'_>, template: &str, served: &Served) -> io::Result<Command> {
+fn words(setup: &Setup, template: &str, served: &Served) -> io::Result<Command> {
     let filled = setup.fill(template, served);
     let mut words = filled.split_whitespace();
-    let program = words.next().ok_or_else(|| io::Error::other("--gateway is empty"))?;
+    let program = words.next().ok_or_else(|| io::Error::other("the command is empty"))?;
     let mut command = Command::new(program);
     command.args(words);
     Ok(command)
@@ -479,12 +456,10 @@ mod tests {
 
     #[test]
     fn columns_need_what_is_there() {
-        let cargo_only = ["nearcall > nearcall", "tonic > tonic", "tonic > tonic TLS"];
-        assert_eq!(run_by("--cargo-only"), cargo_only);
-        let engine = run_by("--cargo-only --engine grpc://{peer}");
-        assert!(engine.contains(&"nearcall > tonic".to_owned()), "{engine:?}");
-        assert!(!engine.contains(&"nearcall > tonic TLS".to_owned()), "{engine:?}");
-        assert_eq!(run_by("--gateway g --engine e --engine-tls f").len(), columns().len());
+        let cargo_only = run_by("--cargo-only");
+        assert!(cargo_only.contains(&"nearcall > tonic TLS".to_owned()), "{cargo_only:?}");
+        assert!(cargo_only.iter().all(|title| !title.contains("go ") && !title.ends_with("go")));
+        assert_eq!(run_by("").len(), columns().len());
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Way {
     }
 
     async fn unary(&mut self, bytes: usize) -> anyhow::Result<()> {
-        let payload = Payload { body: vec![0; bytes], ..Payload::default() };
+        let payload = Payload { body: vec![0; bytes].into(), ..Payload::default() };
         let request = SimpleRequest {
             response_size: i32::try_from(bytes)?,
             payload: Some(payload),

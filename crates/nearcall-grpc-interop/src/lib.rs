@@ -7,6 +7,7 @@
 //! Not here: what is run against what, which `cargo xtask interop` decides.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod cases;
 pub mod certificates;
 mod compression;

@@ -7,10 +7,14 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
+use nearcall_grpc::{Gateway, Outbound, TlsOptions};
+use nearcall_grpc_interop::bench::{self, Cost};
 use nearcall_grpc_interop::cases::{self, Outcome};
+use nearcall_grpc_interop::testing::TestServiceCaller;
 use nearcall_grpc_interop::{
     certificates, nearcall_client, nearcall_service, tonic_client, tonic_service,
 };
@@ -51,11 +55,45 @@ enum Verb {
     },
     /// Run cases by a client of nearcall
     Call {
-        /// The address of a server
+        /// The address of a server, such as a name or grpc://HOST:PORT
         #[arg(long)]
         address: String,
+        /// What has signed the certificate of a server at grpcs://, as PEM
+        #[arg(long, requires = "domain", value_name = "FILE")]
+        ca: Option<PathBuf>,
+        /// The name in the certificate
+        #[arg(long, requires = "ca")]
+        domain: Option<String>,
         #[command(flatten)]
         chosen: Chosen,
+    },
+    /// Pass calls of gRPC to the test service of nearcall
+    Gateway {
+        /// The address of the service, such as a name
+        #[arg(long, value_name = "ADDRESS")]
+        nearcall: String,
+        /// Where to listen
+        #[arg(long, value_name = "HOST:PORT")]
+        listen: String,
+        /// The certificate as PEM, to serve over TLS
+        #[arg(long, requires = "tls_key", value_name = "FILE")]
+        tls_cert: Option<PathBuf>,
+        /// The key of the certificate as PEM
+        #[arg(long, requires = "tls_cert", value_name = "FILE")]
+        tls_key: Option<PathBuf>,
+    },
+    /// Measure two ways to the test service beside each other: http://HOST:PORT by tonic,
+    /// grpc://HOST:PORT or a name by nearcall
+    Bench {
+        /// The way that the other one is compared with
+        #[arg(long, value_name = "ADDRESS")]
+        base: String,
+        /// The other way
+        #[arg(long, value_name = "ADDRESS")]
+        other: String,
+        /// Seconds for each case
+        #[arg(long, default_value_t = 5, value_name = "SECONDS")]
+        each: u64,
     },
     /// Run cases by a client of tonic
     CallTonic {
@@ -135,7 +173,38 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             tonic_service::serve(listener, tls, shutdown).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Call { address, chosen } => {
+        Verb::Gateway { nearcall, listen, tls_cert, tls_key } => {
+            let mut gateway = Gateway::builder()
+                .expose(&nearcall, &[TestServiceCaller::INTERFACE.name])
+                .listen(&listen);
+            if let (Some(certificate), Some(key)) = (tls_cert, tls_key) {
+                gateway = gateway.tls(TlsOptions::new(certificate, key));
+            }
+            let shutdown = shutdown()?;
+            let running = gateway.start()?;
+            writeln!(io::stdout(), "listening at {:?}", running.addresses())?;
+            shutdown.await;
+            tokio::task::spawn_blocking(move || running.stop()).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Bench { base, other, each } => {
+            nearcall_grpc::install()?;
+            let costs = bench::compare(&base, &other, Duration::from_secs(each)).await?;
+            for Cost { case, base_ns, other_ns, ratio, pairs } in costs {
+                let (base_us, other_us) = (base_ns / 1e3, other_ns / 1e3);
+                writeln!(
+                    io::stdout(),
+                    "{case}: {base_us:.1} us, {other_us:.1} us, ratio {ratio:.2} ({pairs} pairs)"
+                )?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Call { address, ca, domain, chosen } => {
+            let outbound = Outbound::new();
+            match ca.zip(domain) {
+                Some((ca, domain)) => outbound.ca(ca).server_name(domain).install()?,
+                None => outbound.install()?,
+            }
             let names = chosen.names(cases::NAMES)?;
             print(&nearcall_client::call(&address, &names).await?, chosen.json)
         }

@@ -73,7 +73,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     // As any user of ours.
-    ("nearcall-grpc-interop", &["nearcall", "nearcall-build"]),
+    ("nearcall-grpc-interop", &["nearcall", "nearcall-build", "nearcall-grpc"]),
     ("xtask", &[]),
 ];
 
