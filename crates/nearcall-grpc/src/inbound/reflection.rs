@@ -99,21 +99,22 @@ fn file_with(pool: &DescriptorPool, symbol: &str) -> Option<FileDescriptor> {
     };
     let within = || {
         let (outer, inner) = symbol.rsplit_once('.')?;
-        let has = |file: FileDescriptor| Some(file);
-        if let Some(service) = pool.get_service_by_name(outer) {
-            return service.methods().any(|it| it.name() == inner).then(|| service.parent_file());
-        }
-        if let Some(message) = pool.get_message_by_name(outer) {
-            let field = message.get_field_by_name(inner).is_some();
-            let found = field || message.oneofs().any(|it| it.name() == inner);
-            return found.then(|| message.parent_file());
-        }
-        // A value of an enum has its name beside that of the enum.
-        let with_value = pool.all_enums().find(|it| {
-            let scope = it.full_name().rsplit_once('.').map_or("", |(scope, _)| scope);
-            scope == outer && it.get_value_by_name(inner).is_some()
+        let service = pool.get_service_by_name(outer);
+        let service = service.filter(|it| it.methods().any(|method| method.name() == inner));
+        let message = pool.get_message_by_name(outer).filter(|it| {
+            it.get_field_by_name(inner).is_some() || it.oneofs().any(|oneof| oneof.name() == inner)
         });
-        with_value.map(|it| it.parent_file()).and_then(has)
+        // A value of an enum has its name beside that of the enum.
+        let with_value = || {
+            pool.all_enums().find(|it| {
+                let scope = it.full_name().rsplit_once('.').map_or("", |(scope, _)| scope);
+                scope == outer && it.get_value_by_name(inner).is_some()
+            })
+        };
+        service
+            .map(|it| it.parent_file())
+            .or_else(|| message.map(|it| it.parent_file()))
+            .or_else(|| with_value().map(|it| it.parent_file()))
     };
     named(symbol).or_else(within)
 }

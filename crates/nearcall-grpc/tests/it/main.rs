@@ -1,0 +1,13 @@
+//! Tests of the crate from outside: a server of nearcall, and peers of gRPC.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bad_input;
+mod gateway;
+mod limits;
+mod raw;
+mod reflection_and_health;
+mod stage;
+mod tls;
+
+use self::stage::in_time;
