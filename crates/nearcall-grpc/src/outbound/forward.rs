@@ -16,11 +16,11 @@ use nearcall::dynamic::{DynamicRequest, DynamicService, Encoded};
 use nearcall::service::Interface;
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender};
 use nearcall::transport::WAIT_FOR_READY;
-use nearcall::{CallContext, Status};
+use nearcall::{CallContext, Code, Status};
 use tonic::codec::{CompressionEncoding, Streaming};
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
-use tonic::{Code, ConnectError, Response};
+use tonic::{ConnectError, Response};
 
 use super::lock;
 use super::remote::{PAUSE_MAX, PAUSE_MIN, Remote, chain_of};
@@ -119,7 +119,7 @@ impl Forward {
         requests: AsyncItemReceiver<Encoded>,
     ) -> Result<Encoded, Status> {
         let answers = self.open_items(call, requests).await?;
-        let read = read_one(answers).await.map_err(|status| convert::from_grpc(&status));
+        let read = read_one(answers).await.map_err(|status| end_of(&self.remote, &status));
         let (headers, reply, trailers) = read?;
         add_metadata(call.context, &headers);
         add_metadata(call.context, &trailers);
@@ -165,11 +165,11 @@ impl DynamicService for Forward {
                         Err(status) => attempts.failed(status).await?,
                     }
                 };
-                pass_items(call.context, answers, replies).await
+                pass_items(&self.remote, call.context, answers, replies).await
             }
             DynamicRequest::BothStreams(requests, replies) => {
                 let answers = self.open_items(call, requests).await?;
-                pass_items(call.context, answers, replies).await
+                pass_items(&self.remote, call.context, answers, replies).await
             }
         }
     }
@@ -222,12 +222,12 @@ impl<'a> Attempts<'a> {
             let text = format!("{} cannot be reached: {why}", self.remote.address);
             return self.wait(Status::unavailable(text)).await;
         }
-        let is_lost = status.code() == Code::Unavailable;
-        if is_lost && self.may_resend && self.resends < RESENDS_MAX {
+        let status = end_of(self.remote, &status);
+        if status.code() == Code::Unavailable && self.may_resend && self.resends < RESENDS_MAX {
             self.resends += 1;
             return Ok(());
         }
-        Err(convert::from_grpc(&status))
+        Err(status)
     }
 
     /// Waits before all addresses are tried again.
@@ -239,6 +239,18 @@ impl<'a> Attempts<'a> {
         tokio::time::sleep(self.pause).await;
         (self.pause, self.tried) = ((2 * self.pause).min(PAUSE_MAX), 0);
         Ok(())
+    }
+}
+
+/// Returns how a call has ended: by the other machine's word, or since its connection was lost.
+fn end_of(remote: &Remote, status: &tonic::Status) -> Status {
+    match std::error::Error::source(status) {
+        Some(why) if status.code() == tonic::Code::Unknown => Status::unavailable(format!(
+            "the connection to {} has ended, and the method may have run: {}",
+            remote.address,
+            chain_of(why)
+        )),
+        _ => convert::from_grpc(status),
     }
 }
 
@@ -276,13 +288,14 @@ async fn read_one(
 
 /// Passes the replies of a call on, one by one.
 async fn pass_items(
+    remote: &Remote,
     context: &CallContext,
     answers: Response<Streaming<Encoded>>,
     mut replies: AsyncItemSender<Encoded>,
 ) -> Result<Encoded, Status> {
     let (headers, mut answers, _) = answers.into_parts();
     add_metadata(context, &headers);
-    let failed = |status: tonic::Status| convert::from_grpc(&status);
+    let failed = |status: tonic::Status| end_of(remote, &status);
     while let Some(reply) = answers.message().await.map_err(failed)? {
         replies.send(&reply).await?;
     }

@@ -5,6 +5,7 @@
 mod bad_input;
 mod gateway;
 mod limits;
+mod outbound;
 mod raw;
 mod reflection_and_health;
 mod stage;

@@ -13,8 +13,8 @@ use nearcall::service::Interface;
 use nearcall::{CallContext, Code, Server};
 use nearcall_grpc::{Gateway, GatewayBuilder, RunningGateway};
 use nearcall_testkit::echo::{EchoCaller, Failure};
-use nearcall_testkit::support::unique_address;
 use nearcall_testkit::streams::{Plan, StreamsCaller};
+use nearcall_testkit::support::unique_address;
 use prost::Message;
 use tokio::runtime::Runtime;
 use tonic::client::Grpc;
@@ -265,10 +265,7 @@ pub(crate) async fn both_streams_of(
     Ok(answer.into_inner())
 }
 
-pub(crate) async fn request_stream(
-    client: &mut Grpc<Channel>,
-    items: impl Items,
-) -> Answer<Item> {
+pub(crate) async fn request_stream(client: &mut Grpc<Channel>, items: impl Items) -> Answer<Item> {
     request_stream_of(client, Request::new(items)).await
 }
 
