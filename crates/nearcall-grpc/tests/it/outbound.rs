@@ -89,8 +89,9 @@ fn tasks_call_as_threads_do() {
         requests.finish().await.unwrap();
         assert!(replies.next().await.is_none());
         // What is given up is given up at the other end as well.
-        let (_requests, replies) = streams.exchange().await.unwrap();
-        drop(replies);
+        let (mut requests, mut replies) = streams.exchange().await.unwrap();
+        requests.send(&item(1, 5)).await.unwrap();
+        replies.next().await.unwrap().unwrap();
     });
     stage.wait_until("the end of the call", || stage.seen.dropped.load(Ordering::Relaxed) == 1);
 }
