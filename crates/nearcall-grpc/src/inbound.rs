@@ -11,6 +11,7 @@ mod exposed;
 mod health;
 mod limits;
 mod reflection;
+mod request_body;
 mod running;
 mod timeout;
 mod tls;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
+use hyper::body::Incoming;
 use nearcall::client::ReplyMetadata;
 use nearcall::dynamic::{AsyncDynamicCaller, Encoded};
 use nearcall::service::{Interface, MethodKind};
@@ -23,6 +24,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::Shared;
 use super::connections::Peer;
+use super::request_body::{GIVEN_UP, RequestBody};
 use super::timeout::{passed, timeout_of};
 use crate::codec::BytesCodec;
 use crate::convert::{entries_of, metadata_of, to_grpc, with_entry};
@@ -34,16 +36,11 @@ const PEER_NAME: &str = "nearcall-peer-name";
 type Replies = Pin<Box<dyn Stream<Item = Result<Encoded, Status>> + Send>>;
 
 /// Answers a request for a method of an exposed interface.
-pub(super) async fn answer<B>(
+pub(super) async fn answer(
     shared: &Arc<Shared>,
     peer: &Arc<Peer>,
-    request: http::Request<B>,
-) -> http::Response<tonic::body::Body>
-where
-    B: http_body::Body<Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send>
-        + Send
-        + 'static,
-{
+    request: http::Request<Incoming>,
+) -> http::Response<tonic::body::Body> {
     let message_bytes_max = shared.limits.message_bytes_max;
     let mut grpc = Grpc::new(BytesCodec)
         .max_decoding_message_size(usize::try_from(message_bytes_max).unwrap_or(usize::MAX))
@@ -54,7 +51,7 @@ where
     }
     let path = request.uri().path().to_owned();
     let call = Call { shared: Arc::clone(shared), peer: Arc::clone(peer), path };
-    grpc.streaming(call, request).await
+    grpc.streaming(call, request.map(RequestBody)).await
 }
 
 struct Call {
@@ -77,9 +74,7 @@ impl StreamingService<Encoded> for Call {
             let options = options_of(request.metadata(), timeout, &peer);
             let answer = begin(&shared, &path, options, request.into_inner());
             match timeout {
-                Some(timeout) => {
-                    tokio::time::timeout(timeout, answer).await.map_err(|_| passed())?
-                }
+                Some(timeout) => tokio::time::timeout(timeout, answer).await.map_err(|_| passed())?,
                 None => answer.await,
             }
         })
@@ -156,6 +151,7 @@ async fn next(requests: &mut Streaming<Encoded>) -> Result<Option<Encoded>, Stat
     requests.message().await.map_err(|status| match status.code() {
         // What other servers say of a message above the limit.
         tonic::Code::OutOfRange => Status::resource_exhausted(status.message()),
+        GIVEN_UP => Status::cancelled("the peer has given the call up"),
         _ => status,
     })
 }

@@ -117,14 +117,15 @@ async fn connection(
                     read.store(0, Ordering::Relaxed);
                     http(&shared, stream, Peer { address, names }, &read).await
                 }
-                Err(error) => Err(error.into()),
+                Err(error) => {
+                    count(&shared.counters.handshakes_failed);
+                    Err(error.into())
+                }
             }
         }
     };
     if let Err(error) = served {
-        if read.load(Ordering::Relaxed) < PREFACE_BYTES || shared.certificates.is_some() {
-            tracing::debug!(%address, error, "a connection to the gateway has ended");
-        }
+        tracing::debug!(%address, error, "a connection to the gateway has ended");
     }
 }
 

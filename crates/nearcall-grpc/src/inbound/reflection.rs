@@ -3,6 +3,7 @@
 //! **Invariants:** the answers come from the servers' own descriptions; one that is away has none.
 //! **Not here:** reading descriptors (`prost_reflect`).
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -71,20 +72,24 @@ fn own_pools() -> &'static [DescriptorPool] {
     })
 }
 
-/// Returns the first thing that is found in one of the descriptions.
-async fn find<T>(shared: &Shared, look: impl Fn(&DescriptorPool) -> Option<T>) -> Option<T> {
-    if let Some(found) = own_pools().iter().find_map(&look) {
-        return Some(found);
-    }
+/// Returns the descriptors of all interfaces of which there is a description now.
+async fn pools(shared: &Shared) -> Vec<DescriptorPool> {
+    let mut pools = own_pools().to_vec();
     for servers in shared.exposed.all() {
-        if let Ok(interface) = servers.interface().await
-            && let Some(pool) = shared.pools.of(interface)
-            && let Some(found) = look(&pool)
-        {
-            return Some(found);
+        if let Ok(interface) = servers.interface().await {
+            pools.extend(shared.pools.of(interface));
         }
     }
-    None
+    pools
+}
+
+/// Returns the first thing that is found in one of the descriptions.
+async fn find<T>(shared: &Shared, look: impl Fn(&DescriptorPool) -> Option<T>) -> Option<T> {
+    // What the gateway itself has asks no server.
+    match own_pools().iter().find_map(&look) {
+        Some(found) => Some(found),
+        None => pools(shared).await.iter().find_map(look),
+    }
 }
 
 /// Returns the file that declares a name: of a message, an enum, a service, an extension, or of
@@ -153,16 +158,18 @@ async fn extension(shared: &Shared, message: &str, number: i32) -> Answer {
     Answer::file(found.await, &format!("{message} {number}"))
 }
 
-async fn extensions(shared: &Shared, message: &str) -> Answer {
-    let found = find(shared, |pool| {
-        let message = pool.get_message_by_name(message)?;
-        let numbers = message.extensions().filter_map(|it| i32::try_from(it.number()).ok());
-        Some(numbers.collect())
-    });
-    match found.await {
-        Some(numbers) => Answer::Extensions(message.to_owned(), numbers),
-        None => Answer::missing(message),
+async fn extensions(shared: &Shared, name: &str) -> Answer {
+    let pools = pools(shared).await;
+    let mut extended = pools.iter().filter_map(|it| it.get_message_by_name(name)).peekable();
+    if extended.peek().is_none() {
+        return Answer::missing(name);
     }
+    let numbers = extended.flat_map(|message| {
+        let numbers = message.extensions().filter_map(|it| i32::try_from(it.number()).ok());
+        numbers.collect::<Vec<_>>()
+    });
+    let numbers: BTreeSet<_> = numbers.collect();
+    Answer::Extensions(name.to_owned(), numbers.into_iter().collect())
 }
 
 /// Implements the interface for one of its versions, whose messages are the same.

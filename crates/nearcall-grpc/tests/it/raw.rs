@@ -29,9 +29,30 @@ pub(crate) async fn call(
     headers: &[(&str, &str)],
     body: Vec<u8>,
 ) -> Result<Raw, h2::Error> {
+    let (answer, mut send, _connection) = begin(place, path, headers).await?;
+    // The peer may have ended the call before it was read.
+    let _ = send.send_data(Bytes::from(body), true);
+    read(answer.await?).await
+}
+
+/// Ends a connection when it is dropped.
+pub(crate) struct Connection(tokio::task::AbortHandle);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Begins a request with these headers. Its messages are to be sent.
+pub(crate) async fn begin(
+    place: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<(h2::client::ResponseFuture, h2::SendStream<Bytes>, Connection), h2::Error> {
     let stream = tokio::net::TcpStream::connect(place).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await?;
-    let connection = tokio::spawn(connection);
+    let connection = Connection(tokio::spawn(connection).abort_handle());
     let mut client = client.ready().await?;
     let mut request = Request::post(format!("http://{place}{path}"));
     let usual = [("te", "trailers"), ("content-type", "application/grpc")];
@@ -41,12 +62,8 @@ pub(crate) async fn call(
     for (key, value) in headers {
         request = request.header(*key, *value);
     }
-    let (answer, mut send) = client.send_request(request.body(()).unwrap(), false)?;
-    // The peer may have ended the call before it was read.
-    let _ = send.send_data(Bytes::from(body), true);
-    let answer = read(answer.await?).await;
-    connection.abort();
-    answer
+    let (answer, send) = client.send_request(request.body(()).unwrap(), false)?;
+    Ok((answer, send, connection))
 }
 
 async fn read(answer: Response<h2::RecvStream>) -> Result<Raw, h2::Error> {

@@ -13,8 +13,8 @@ use nearcall::service::Interface;
 use nearcall::{CallContext, Code, Server};
 use nearcall_grpc::{Gateway, GatewayBuilder, RunningGateway};
 use nearcall_testkit::echo::{EchoCaller, Failure};
-use nearcall_testkit::streams::{Plan, StreamsCaller};
 use nearcall_testkit::support::unique_address;
+use nearcall_testkit::streams::{Plan, StreamsCaller};
 use prost::Message;
 use tokio::runtime::Runtime;
 use tonic::client::Grpc;
@@ -244,38 +244,28 @@ where
     Ok(answer.into_inner())
 }
 
-pub(crate) async fn both_streams(
-    client: &mut Grpc<Channel>,
-    items: impl Items,
-) -> Result<Streaming<Item>, Status> {
-    both_streams_of(client, Request::new(items)).await
-}
-
 pub(crate) trait Items: futures_core::Stream<Item = Item> + Send + 'static {}
 
 impl<S: futures_core::Stream<Item = Item> + Send + 'static> Items for S {}
 
-pub(crate) async fn both_streams_of(
+pub(crate) async fn both_streams(
     client: &mut Grpc<Channel>,
-    request: Request<impl Items>,
+    items: impl Items,
 ) -> Result<Streaming<Item>, Status> {
     client.ready().await.unwrap();
     let path = PathAndQuery::from_static("/streams.v1.Streams/Exchange");
-    let answer = client.streaming(request, path, ProstCodec::<Item, Item>::default()).await?;
-    Ok(answer.into_inner())
+    let codec = ProstCodec::<Item, Item>::default();
+    Ok(client.streaming(Request::new(items), path, codec).await?.into_inner())
 }
 
-pub(crate) async fn request_stream(client: &mut Grpc<Channel>, items: impl Items) -> Answer<Item> {
-    request_stream_of(client, Request::new(items)).await
-}
-
-pub(crate) async fn request_stream_of(
+pub(crate) async fn request_stream(
     client: &mut Grpc<Channel>,
-    request: Request<impl Items>,
+    items: impl Items,
 ) -> Answer<Item> {
     client.ready().await.unwrap();
     let path = PathAndQuery::from_static("/streams.v1.Streams/Sum");
-    client.client_streaming(request, path, ProstCodec::<Item, Item>::default()).await
+    let codec = ProstCodec::<Item, Item>::default();
+    client.client_streaming(Request::new(items), path, codec).await
 }
 
 pub(crate) fn item(number: u64, bytes: usize) -> Item {
