@@ -127,6 +127,10 @@ pub enum ProtocolError {
     },
     /// A credit of nothing.
     EmptyCredit,
+    /// Headers of a call that was never made.
+    HeadersOfUnknownCall,
+    /// Headers after an item, after other headers, or after the reply or error of their call.
+    HeadersTooLate,
     /// A step of a switch that does not exist, or that is wrong where the switch stands.
     BadSwitch {
         /// Number of the step.
@@ -173,6 +177,8 @@ impl ProtocolError {
             Self::CreditOfUnknownCall => "credit-of-unknown-call",
             Self::CreditOverflow { .. } => "credit-overflow",
             Self::EmptyCredit => "empty-credit",
+            Self::HeadersOfUnknownCall => "headers-of-unknown-call",
+            Self::HeadersTooLate => "headers-too-late",
             Self::BadSwitch { .. } => "bad-switch",
         }
     }
@@ -237,6 +243,8 @@ impl fmt::Display for ProtocolError {
                 write!(f, "gave {bytes} bytes of credit, above the window that it announced")
             }
             Self::EmptyCredit => f.write_str("gave a credit of 0 bytes"),
+            Self::HeadersOfUnknownCall => f.write_str("sent headers of a call that does not exist"),
+            Self::HeadersTooLate => f.write_str("sent headers after what they have to precede"),
             Self::BadSwitch { step } => write!(f, "sent step {step} of a switch out of turn"),
         }
     }

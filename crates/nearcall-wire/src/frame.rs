@@ -15,7 +15,7 @@
 //! of the call, so the id is one of the receiver's. Bit 4, NOT_BEGUN, of an error: the call was not
 //! begun and will not be; of a GOAWAY: that holds for every call without an answer, and nothing
 //! follows. Of a switch the status is the step (`switch/step.rs`), method and object are what it
-//! carries. Little endian. Fields that a kind does not use are zero.
+//! carries. Headers have metadata and no body. Little endian. Fields that a kind does not use are zero.
 //! **Invariants** of a decoded [`Frame`]: each field was judged, and its lengths add up to the
 //! message.
 //! **Not here:** limits and whether the frame makes sense now (`protocol.rs`), the greeting
@@ -36,8 +36,9 @@ pub const HEADER_BYTES: usize = 40;
 pub const VERSION: u8 = 1;
 
 /// The newest version of the protocol that this crate speaks. Version 2 has [`Kind::Switch`], which
-/// only ends that switch announce: see [`Limits::switching`](crate::Limits::switching).
-pub const VERSION_MAX: u8 = 2;
+/// only ends that switch announce: see [`Limits::switching`](crate::Limits::switching). Version 3
+/// has [`Kind::Headers`] as well.
+pub const VERSION_MAX: u8 = 3;
 
 /// An encoded header.
 pub type Head = [u8; HEADER_BYTES];
@@ -70,6 +71,8 @@ pub enum Kind {
     Credit = 11,
     /// A step of the move to another channel. Since version 2.
     Switch = 12,
+    /// Metadata that reach the caller before the first item and the answer. Since version 3.
+    Headers = 13,
 }
 
 /// Which ends of a call send items beside its request and its reply.
@@ -248,6 +251,13 @@ pub enum Frame {
         /// What it says.
         step: SwitchStep,
     },
+    /// See [`Kind::Headers`].
+    Headers {
+        /// The call's.
+        id: CallId,
+        /// Length of the metadata, in bytes.
+        metadata_bytes: u16,
+    },
 }
 
 impl Frame {
@@ -286,6 +296,7 @@ impl Frame {
                 let (method, object) = step.fields();
                 Fields { id: number, status: step.number(), method, object, ..zero }
             }
+            Self::Headers { id, .. } => Fields { id: id.word(), payload: self.payload(), ..zero },
         };
         fields.write(self.kind())
     }
@@ -329,6 +340,7 @@ impl Frame {
             Self::End { .. } => Kind::End,
             Self::Credit { .. } => Kind::Credit,
             Self::Switch { .. } => Kind::Switch,
+            Self::Headers { .. } => Kind::Headers,
         }
     }
 
@@ -342,6 +354,7 @@ impl Frame {
             | Self::Reply { payload, .. }
             | Self::Error { payload, .. }
             | Self::Item { payload, .. } => payload,
+            Self::Headers { metadata_bytes, .. } => Payload { metadata_bytes, ..Payload::EMPTY },
             Self::Cancel { .. } | Self::Ping { .. } | Self::Pong { .. } => Payload::EMPTY,
             Self::End { .. } | Self::Credit { .. } | Self::Refused { .. } => Payload::EMPTY,
             Self::GoAway | Self::LastGoAway | Self::Switch { .. } => Payload::EMPTY,
@@ -440,6 +453,7 @@ impl Fields {
         const END: u8 = Kind::End as u8;
         const CREDIT: u8 = Kind::Credit as u8;
         const SWITCH: u8 = Kind::Switch as u8;
+        const HEADERS: u8 = Kind::Headers as u8;
         let Self { payload, flags, status, method, id: word, object, timeout_ns } = self;
         let id = CallId::from_word(word);
         // Groups of fields that some kinds do not use, zero if none of them is filled.
@@ -487,7 +501,10 @@ impl Fields {
                 let step = step.ok_or(ProtocolError::BadSwitch { step: status })?;
                 Frame::Switch { number: word, step }
             }
-            CALL..=SWITCH => return Err(ProtocolError::UnusedField { kind }),
+            HEADERS if target | status_word | u64::from(payload.body_bytes) == 0 => {
+                Frame::Headers { id, metadata_bytes: payload.metadata_bytes }
+            }
+            CALL..=HEADERS => return Err(ProtocolError::UnusedField { kind }),
             _ => return Err(ProtocolError::UnknownKind { kind }),
         })
     }

@@ -28,7 +28,7 @@ use crate::time::Time;
 /// `4` cancels one; `5` answers a call of the peer, `6` fails one; `7` sends what waits, `8 ns:u16`
 /// lets time pass, `9` pings, `10` drains; `11 shape:u8` starts a call that streams, `12 bytes:u16`
 /// sends an item in the calls that are open, `13` half-closes one, `14 cost:u16` consumes items of
-/// each, `15` ends a drain, `16` to `23` do a step of a switch. Numbers are little-endian. At the
+/// each, `15` ends a drain, `16` to `23` do a step of a switch, `24` sends headers. Numbers are little-endian. At the
 /// end the channel goes. All of it as a client and as a server.
 ///
 /// # Panics
@@ -98,6 +98,8 @@ struct End {
     serving: BTreeSet<IncomingCall>,
     /// Open calls in which the peer sends items, with the cost of what was not consumed.
     held: BTreeMap<StreamCall, u32>,
+    /// Open calls of this end of which headers or items have come.
+    begun: BTreeSet<OutgoingCall>,
     is_drained: bool,
 }
 
@@ -110,12 +112,13 @@ impl End {
             open: BTreeSet::new(),
             serving: BTreeSet::new(),
             held: BTreeMap::new(),
+            begun: BTreeSet::new(),
             is_drained: false,
         };
         end.connection.poll_transmit();
         let hello = Hello {
             version_min: 1,
-            version_max: 2,
+            version_max: 3,
             message_bytes_max: LIMITS.message_bytes_max,
             metadata_bytes_max: LIMITS.metadata_bytes_max,
             calls_in_max: LIMITS.calls_in_max,
@@ -186,6 +189,14 @@ impl End {
             }
             15 => self.connection.end_drain(),
             16..24 => self.switch(choice),
+            24 => {
+                if let Some(&call) = self.serving.first() {
+                    match self.connection.send_headers(call, LIMITS.metadata_bytes_max) {
+                        Ok(_) => assert!(!self.connection.has_transmit()),
+                        Err(error) => assert_eq!(error, ReplyError::TransmitFirst),
+                    }
+                }
+            }
             _ => {}
         }
         Some(())
@@ -302,8 +313,15 @@ impl End {
             Event::Item { call, payload } => {
                 let held = self.held.get_mut(&call);
                 let held = held.expect("an item of a call that is open and streams this way");
+                if let StreamCall::Outgoing(call) = call {
+                    self.begun.insert(call);
+                }
                 *held += item_cost(payload.message_bytes(), LIMITS.stream_window_bytes);
                 assert!(*held <= LIMITS.stream_window_bytes, "{held} bytes without credit");
+            }
+            Event::Headers { call, payload } => {
+                assert!(self.open.contains(&call) && payload_fits(payload));
+                assert!(self.begun.insert(call), "they come first, and once");
             }
             Event::HalfClosed { call } => assert!(self.held.contains_key(&call.into())),
             Event::Credit { call } => {
@@ -405,7 +423,7 @@ mod tests {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut steps = Vec::new();
             for _ in 0..60 {
-                let choice = rng.u8(0..24);
+                let choice = rng.u8(0..25);
                 steps.push(choice);
                 match choice {
                     0 => steps.extend(any_frame(&mut rng).encode()),
@@ -430,7 +448,7 @@ mod tests {
         let timeout_ns = if rng.bool() { 0 } else { rng.u64(1..100) };
         let payload = Payload { body_bytes: rng.u32(0..100), ..Payload::EMPTY };
         let to_caller = rng.bool();
-        match rng.u8(0..28) {
+        match rng.u8(0..30) {
             0..6 => {
                 let (object, method) = (7, 3);
                 let shape = if rng.bool() { Shape::Unary } else { Shape::BothStream };
@@ -447,6 +465,7 @@ mod tests {
             14 => Frame::Refused { id },
             15 => Frame::LastGoAway,
             20..28 => any_switch(rng),
+            28.. => Frame::Headers { id, metadata_bytes: rng.u16(0..80) },
             _ => Frame::Item { id, to_caller, payload },
         }
     }

@@ -29,6 +29,7 @@
 //! 6. **Stream.** In a call whose [`Shape`] says so, send an item by [`CallProtocol::send_item`]
 //!    if there is credit for it, and report what was consumed to [`CallProtocol::consume`]. The
 //!    caller ends its items by [`CallProtocol::half_close`], the callee by its reply.
+//!    Metadata that are to reach the caller before that go by [`CallProtocol::send_headers`].
 //! 7. **Release.** When a call of this end has ended and its value is not needed any more, call
 //!    [`CallProtocol::release`]: it keeps its place until then.
 //! 8. When the channel is gone, call [`CallProtocol::handle_closed`], then take the events.

@@ -47,7 +47,7 @@ pub const SWITCHES_PER_MINUTE_MAX_DEFAULT: u32 = 600;
 /// The ends have to know it before they greet, since it decides which versions they announce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Switching {
-    /// It cannot: this end announces version 1 only.
+    /// It cannot: this end announces version 1 only, which has no headers either.
     #[default]
     Never,
     /// It can, and this end opened the connection: it begins switches.

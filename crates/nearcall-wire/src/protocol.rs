@@ -347,6 +347,22 @@ impl<T: Default> CallProtocol<T> {
         self.session().ok_or(ReplyError::Ended)?.fail(call, status, payload)
     }
 
+    /// Makes the header of the headers of a call of the peer, which goes on: metadata that reach the
+    /// caller before the items and the answer. Send it, then the metadata: once for each call, and
+    /// before the first item.
+    ///
+    /// # Errors
+    ///
+    /// Why there is nothing to send. [`ReplyError::TooLarge`] also of a peer whose version has no
+    /// headers: send them with the answer.
+    pub fn send_headers(
+        &mut self,
+        call: IncomingCall,
+        metadata_bytes: u16,
+    ) -> Result<Head, ReplyError> {
+        self.session().ok_or(ReplyError::Ended)?.send_headers(call, metadata_bytes)
+    }
+
     /// Sets whether messages of the peer may have references from now on: the channel that they
     /// come by has changed.
     pub fn set_references(&mut self, references: bool) {

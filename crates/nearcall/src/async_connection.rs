@@ -26,7 +26,7 @@ use crate::connection::{Reply, SendMode, UNARY};
 use crate::deadline::Deadline;
 use crate::decoded_size::{self, MessageType};
 use crate::limits::{ASYNC_LOCK_SPINS_MAX, SHARED_BYTES_MIN};
-use crate::metadata::Entries;
+use crate::metadata::{Entries, ReplyMetadata};
 use crate::peer::Peer;
 use crate::status::Status;
 use crate::streams::call_stream::CallStream;
@@ -196,7 +196,7 @@ impl AsyncConnection {
         waker: &Waker,
         outgoing: &Outgoing<'_>,
         request: &impl Message,
-        metadata: Option<&mut Entries>,
+        metadata: Option<&mut ReplyMetadata>,
         reply: MessageType,
     ) -> Poll<Result<StartedCall<R>, Status>> {
         let mut buf = InlineBuf::take();
@@ -234,7 +234,9 @@ impl AsyncConnection {
         Poll::Ready(Ok(match look {
             Look::Reply(body) => {
                 if let Some(metadata) = metadata {
-                    *metadata = Entries::from_peer(&buf[HEADER_BYTES..body.start]);
+                    let trailers = Entries::from_peer(&buf[HEADER_BYTES..body.start]);
+                    let headers = self.with(|connection| connection.take_headers(call));
+                    *metadata = ReplyMetadata { trailers, headers };
                 }
                 StartedCall::Ended(codec::decode(Body::copied(&buf[body])))
             }
@@ -307,7 +309,7 @@ impl AsyncConnection {
         &self,
         call: OutgoingCall,
         waker: &Waker,
-        metadata: Option<&mut Entries>,
+        metadata: Option<&mut ReplyMetadata>,
         reply: MessageType,
     ) -> Poll<Result<R, Status>> {
         let ended = self.locked(|shared| {
@@ -319,7 +321,7 @@ impl AsyncConnection {
             match outcome {
                 Some(outcome) => {
                     if let (Ok(reply), Some(metadata)) = (&outcome, metadata) {
-                        *metadata = Entries::from_peer(reply.metadata());
+                        *metadata = reply.metadata();
                     }
                     Some(Ended::of(connection, outcome))
                 }
@@ -521,7 +523,7 @@ enum Ended<R> {
 
 impl<R: Message + Default> Ended<R> {
     fn of(connection: &Connection<AsyncHost>, outcome: Outcome) -> Self {
-        let Reply { buffer, body, borrowed } = match outcome {
+        let Reply { buffer, body, borrowed, .. } = match outcome {
             Ok(reply) => reply,
             Err(status) => return Self::Read(Err(status)),
         };

@@ -9,7 +9,7 @@
 //! (`services/dispatch.rs`), waiting for several connections (`reactor.rs`).
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -31,6 +31,7 @@ use crate::connection::buffer_pool::BufferPool;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::{self, Deadline};
 use crate::limits::{ASKS_PER_MINUTE_MAX, CONTROL_PACKETS_PER_TURN_MAX, Limits};
+use crate::metadata::Entries;
 use crate::nesting::{Handler, Origin};
 use crate::peer::Peer;
 use crate::refusals::{ConnectionRefusals, RefusalKind, Refusals};
@@ -43,6 +44,7 @@ mod borrowing;
 pub(crate) mod buffer_pool;
 mod calls;
 pub(crate) mod connection_info;
+mod headers;
 mod host;
 mod lending;
 mod old_channel;
@@ -176,6 +178,9 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     streams: RefCell<CallStreams>,
     /// There was a call that streams.
     has_streams: Cell<bool>,
+    /// Those of open calls that do not stream, by their slots.
+    headers: RefCell<BTreeMap<u16, (OutgoingCall, Entries)>>,
+    has_headers: Cell<bool>,
     /// Bytes of items that the peer may have sent on each stream beyond what was read.
     stream_window_bytes: u32,
     watched_calls: WatchedCalls,
@@ -315,6 +320,8 @@ impl<H: Host> Connection<H> {
             chooser,
             streams: RefCell::default(),
             has_streams: Cell::new(false),
+            headers: RefCell::default(),
+            has_headers: Cell::new(false),
             stream_window_bytes: limits.stream_window_bytes,
             watched_calls: WatchedCalls::default(),
             is_trusted,

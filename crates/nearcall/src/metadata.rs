@@ -60,6 +60,12 @@ impl Entries {
         self.0.is_empty()
     }
 
+    /// Adds the entries of others in front of these.
+    pub(crate) fn prepend(&mut self, mut others: Self) {
+        others.append(&self.0);
+        *self = others;
+    }
+
     /// Adds the entries of others behind these.
     pub(crate) fn append(&mut self, others: &[u8]) {
         self.0.extend_from_slice(others);
@@ -96,6 +102,62 @@ impl Entries {
     }
 }
 
+/// The headers of a call, until they are sent.
+#[derive(Debug, Default)]
+pub(crate) struct Headers {
+    entries: Option<Entries>,
+    /// They were sent, or are about to be.
+    is_closed: bool,
+}
+
+impl Headers {
+    pub(crate) fn add(&mut self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        if self.is_closed {
+            let why = "the headers of this call were sent before; add it to the reply";
+            return Err(BadMetadata(format!("metadata key `{key}`: {why}")));
+        }
+        self.entries.get_or_insert_default().add(key, value)
+    }
+
+    /// Adds those of the same call that were added elsewhere.
+    pub(crate) fn merge(&mut self, others: Self) {
+        self.is_closed |= others.is_closed;
+        if let Some(others) = others.entries {
+            self.entries.get_or_insert_default().append(others.as_bytes());
+        }
+    }
+
+    /// Takes no more entries.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Has them be sent, even if there are none. False: they were sent before.
+    pub(crate) fn send(&mut self) -> bool {
+        let sends = !std::mem::replace(&mut self.is_closed, true);
+        if sends {
+            self.entries.get_or_insert_default();
+        }
+        sends
+    }
+
+    /// Returns whether no more entries are taken.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Returns whether there is something to send.
+    pub(crate) fn wait(&self) -> bool {
+        self.entries.is_some()
+    }
+
+    /// Takes what is to be sent, and no more entries.
+    pub(crate) fn take(&mut self) -> Option<Entries> {
+        self.is_closed = true;
+        self.entries.take()
+    }
+}
+
 fn is_key(key: &[u8]) -> bool {
     let plain = |c: &u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-_.".contains(c);
     !key.is_empty() && key.len() <= KEY_BYTES_MAX && key.iter().all(plain)
@@ -109,11 +171,25 @@ fn is_value(key: &[u8], value: &[u8]) -> bool {
 ///
 /// Returned by [`PendingCall::wait_with_metadata`](crate::client::PendingCall::wait_with_metadata).
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct ReplyMetadata(Entries);
+pub struct ReplyMetadata {
+    pub(crate) trailers: Entries,
+    pub(crate) headers: Entries,
+}
 
 impl ReplyMetadata {
-    pub(crate) fn new(entries: Entries) -> Self {
-        Self(entries)
+    pub(crate) fn new(trailers: Entries) -> Self {
+        Self { trailers, headers: Entries::new() }
+    }
+
+    pub(crate) fn with_headers(self, headers: Option<&Entries>) -> Self {
+        Self { headers: headers.cloned().unwrap_or_default(), ..self }
+    }
+
+    /// Returns the headers: what the service sent before its reply and its items
+    /// ([`Context::add_header`](crate::Context::add_header)). They are not among the other entries.
+    /// Those of a server that cannot send them so, such as an older one, are: they come first there.
+    pub fn headers(&self) -> Metadata<'_> {
+        Metadata::new(self.headers.as_bytes())
     }
 
     /// Returns the value of the first entry with this key.
@@ -137,7 +213,7 @@ impl ReplyMetadata {
     }
 
     fn entries(&self) -> Metadata<'_> {
-        Metadata::new(self.0.as_bytes())
+        Metadata::new(self.trailers.as_bytes())
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod detached_sink;
 pub(crate) mod dispatch;
 pub(crate) mod dispatcher;
 pub(crate) mod forwarded;
+pub(crate) mod headers;
 pub(crate) mod intercepted;
 pub(crate) mod library_reply;
 pub(crate) mod local_reply;

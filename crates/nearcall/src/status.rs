@@ -34,7 +34,7 @@ pub struct Status {
     lack: Option<Lack>,
     fate: Fate,
     /// Those of the service. Few errors have any.
-    metadata: Option<Box<Entries>>,
+    metadata: Option<Box<ReplyMetadata>>,
 }
 
 /// What is known of the method of a call that failed, at the end that made it. Does not travel.
@@ -165,7 +165,7 @@ impl Status {
     ///
     /// What is wrong with the key or the value.
     pub fn with_metadata(mut self, key: &str, value: &str) -> Result<Self, BadMetadata> {
-        self.metadata.get_or_insert_default().add(key, value.as_bytes())?;
+        self.metadata.get_or_insert_default().trailers.add(key, value.as_bytes())?;
         Ok(self)
     }
 
@@ -175,24 +175,34 @@ impl Status {
     ///
     /// What is wrong with the key or the value.
     pub fn with_metadata_bin(mut self, key: &str, value: &[u8]) -> Result<Self, BadMetadata> {
-        self.metadata.get_or_insert_default().add(key, value)?;
+        self.metadata.get_or_insert_default().trailers.add(key, value)?;
         Ok(self)
     }
 
     /// Returns what the service sent beside the error.
     pub fn metadata(&self) -> Metadata<'_> {
-        Metadata::new(self.metadata.as_ref().map_or(&[], |entries| entries.as_bytes()))
+        Metadata::new(self.metadata.as_ref().map_or(&[], |sent| sent.trailers.as_bytes()))
     }
 
     /// Returns what the service sent beside the error, owned by the caller.
     pub(crate) fn reply_metadata(&self) -> ReplyMetadata {
-        ReplyMetadata::new(Entries::from_peer(self.metadata().as_bytes()))
+        self.metadata.as_deref().cloned().unwrap_or_default()
     }
 
     /// Returns the same with these entries before its own.
     pub(crate) fn with_entries(mut self, mut entries: Entries) -> Self {
-        entries.append(self.metadata().as_bytes());
-        self.metadata = (!entries.is_empty()).then(|| Box::new(entries));
+        if !entries.is_empty() {
+            entries.append(self.metadata().as_bytes());
+            self.metadata.get_or_insert_default().trailers = entries;
+        }
+        self
+    }
+
+    /// Returns the same with these headers of its call.
+    pub(crate) fn with_headers(mut self, headers: Entries) -> Self {
+        if !headers.is_empty() {
+            self.metadata.get_or_insert_default().headers = headers;
+        }
         self
     }
 

@@ -48,6 +48,8 @@ struct Slot<T> {
     generation: u64,
     /// The newest that was answered; zero before the first.
     answered_max: u64,
+    /// The newest whose headers have come; zero before the first.
+    headers_max: u64,
     state: State,
     /// The driver's, of the present call; otherwise the default.
     value: T,
@@ -113,7 +115,7 @@ impl<T: Default> Outgoing<T> {
             return None;
         }
         let (state, value) = (State::Free, T::default());
-        self.slots.push(Slot { generation: 0, answered_max: 0, state, value });
+        self.slots.push(Slot { generation: 0, answered_max: 0, headers_max: 0, state, value });
         // So that the end of a call never allocates.
         self.free.reserve(self.slots.len());
         Some(index)
@@ -170,6 +172,14 @@ impl<T: Default> Outgoing<T> {
             }
             _ => Standing::Unknown,
         }
+    }
+
+    /// Notes the headers of a call that was made. False: a correct peer sends none any more.
+    pub(crate) fn note_headers(&mut self, id: CallId) -> bool {
+        let Some(slot) = self.slots.get_mut(usize::from(id.slot())) else { return false };
+        let is_first = id.generation() > slot.headers_max.max(slot.answered_max);
+        slot.headers_max = slot.headers_max.max(id.generation());
+        is_first
     }
 
     /// Whether the slot of this call has a newer one.

@@ -48,6 +48,8 @@ pub(crate) struct Stream {
     has_sent: bool,
     /// The peer was to send items.
     has_received: bool,
+    /// An item of the peer has come.
+    has_items: bool,
     /// The slot stands in the queue of transmits, for a credit.
     is_queued: bool,
 }
@@ -181,7 +183,13 @@ impl Stream {
         }
         let left = self.receive_credit.checked_sub(item_cost(message_bytes, self.receive_window));
         self.receive_credit = left.ok_or(ProtocolError::ItemWithoutCredit { message_bytes })?;
+        self.has_items = true;
         Ok(())
+    }
+
+    /// Whether an item of the peer has come.
+    pub(crate) fn has_items(&self) -> bool {
+        self.has_items
     }
 
     /// Judges the half-close of the peer.
@@ -260,5 +268,6 @@ const UNUSED: Stream = Stream {
     receives: false,
     has_sent: false,
     has_received: false,
+    has_items: false,
     is_queued: false,
 };

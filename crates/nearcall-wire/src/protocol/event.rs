@@ -120,6 +120,13 @@ pub enum Event {
         /// The item, behind the header of the message at hand.
         payload: Payload,
     },
+    /// Headers of a call of this end: before its items and its end, once.
+    Headers {
+        /// Of which call.
+        call: OutgoingCall,
+        /// The metadata, behind the header of the message at hand.
+        payload: Payload,
+    },
     /// The caller sends no more items in this call of the peer.
     HalfClosed {
         /// Which call.

@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use super::event::{CancelReason, Counts, End, Event, Peer, Request};
 use super::transmits::{Transmit, Transmits};
 use crate::call_id::{CallId, IncomingCall, OutgoingCall};
-use crate::call_table::{Answer, Incoming, Outgoing};
+use crate::call_table::{Answer, Incoming, Outgoing, Standing};
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 use crate::frame::{self, Frame, HEADER_BYTES, Head, Kind, Payload, Shape};
 use crate::hello::is_greeting;
@@ -121,11 +121,15 @@ impl<T: Default> Session<T> {
         Ok(frame)
     }
 
-    /// The error in a version that has no switch.
+    /// The error in a version that has no switch, or no headers.
     #[cold]
     fn in_its_version(&self, error: ProtocolError) -> ProtocolError {
         const SWITCH: u8 = Kind::Switch as u8;
+        const HEADERS: u8 = Kind::Headers as u8;
         match error {
+            ProtocolError::UnusedField { kind: HEADERS } if !self.has_headers() => {
+                ProtocolError::UnknownKind { kind: HEADERS }
+            }
             ProtocolError::BadSwitch { .. } | ProtocolError::UnusedField { kind: SWITCH }
                 if self.switch.is_none() =>
             {
@@ -208,6 +212,7 @@ impl<T: Default> Session<T> {
             Frame::End { id } => self.handle_end(id),
             Frame::Credit { id, to_caller, bytes } => self.handle_credit(id, to_caller, bytes),
             Frame::Switch { number, step } => self.handle_switch(now, number, step),
+            Frame::Headers { id, .. } => self.handle_headers(id, frame.payload()),
             // The states take these themselves.
             Frame::Call { .. } | Frame::Oneway { .. } => Ok(None),
             Frame::GoAway | Frame::LastGoAway => Ok(None),
@@ -292,6 +297,50 @@ impl<T: Default> Session<T> {
         let status = if status == Code::Ok { Code::Unknown } else { status };
         self.end_incoming(call, payload)?;
         Ok(Frame::Error { id: call.id(), status, payload }.encode())
+    }
+
+    /// Whether the version of the connection has headers.
+    pub(super) fn has_headers(&self) -> bool {
+        self.peer.version >= HEADERS_VERSION
+    }
+
+    pub(super) fn send_headers(
+        &mut self,
+        call: IncomingCall,
+        metadata_bytes: u16,
+    ) -> Result<Head, ReplyError> {
+        let frame = Frame::Headers { id: call.id(), metadata_bytes };
+        if !self.incoming.is_open(call) {
+            return Err(ReplyError::Ended);
+        }
+        if !self.has_headers() || !self.fits(frame.payload()) {
+            return Err(ReplyError::TooLarge);
+        }
+        if self.has_transmit() {
+            return Err(ReplyError::TransmitFirst);
+        }
+        Ok(frame.encode())
+    }
+
+    /// Takes the headers of a call of this end.
+    fn handle_headers(
+        &mut self,
+        id: CallId,
+        payload: Payload,
+    ) -> Result<Option<Event>, ProtocolError> {
+        if !self.has_headers() {
+            return Err(ProtocolError::UnknownKind { kind: Kind::Headers as u8 });
+        }
+        let standing = self.outgoing.standing(id);
+        if standing == Standing::Unknown {
+            return Err(ProtocolError::HeadersOfUnknownCall);
+        }
+        let has_items = self.outgoing.streams.get_mut(id).is_some_and(|it| it.has_items());
+        if has_items || !self.outgoing.note_headers(id) {
+            return Err(ProtocolError::HeadersTooLate);
+        }
+        let event = Event::Headers { call: OutgoingCall(id), payload };
+        Ok((standing == Standing::Open).then_some(event))
     }
 
     pub(super) fn ping(&mut self, now: Time) -> Result<(), PingError> {
@@ -462,3 +511,6 @@ impl<T: Default> Session<T> {
 
 /// The oldest version in which a connection can move to another channel.
 const SWITCHING_VERSION: u8 = 2;
+
+/// The oldest version in which headers precede the first item and the answer.
+const HEADERS_VERSION: u8 = 3;

@@ -143,6 +143,14 @@ fn switches_of_version_2() {
 }
 
 #[test]
+fn headers_of_version_3() {
+    check(
+        Frame::Headers { id: id(), metadata_bytes: 0x0102 },
+        "01 0d 0000 0201 0000 00000000 00000000 1817161514131211 0000000000000000 0000000000000000",
+    );
+}
+
+#[test]
 fn the_greeting() {
     let hello = Hello {
         version_min: 1,
@@ -188,7 +196,7 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         false => rng.u64(1..=TIMEOUT_NS_MAX),
     };
     let to_caller = rng.bool();
-    match rng.u8(0..14) {
+    match rng.u8(0..15) {
         0 => {
             let shape = SHAPES[rng.usize(0..4)];
             Frame::Call { id, object, method, timeout_ns, payload, shape }
@@ -205,6 +213,7 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         10 => Frame::Refused { id },
         11 => Frame::LastGoAway,
         12 => Frame::Switch { number: rng.u64(..), step: any_step(rng) },
+        13 => Frame::Headers { id, metadata_bytes: rng.u16(..) },
         _ => Frame::GoAway,
     }
 }
@@ -274,6 +283,16 @@ fn a_head_without_its_end_is_cut_off() {
     }
 }
 
+fn allowed_flags(kind: u8) -> u16 {
+    match kind {
+        1 => 7,
+        2 | 3 => 1,
+        9 | 11 => 8,
+        4 | 8 => 16,
+        _ => 0,
+    }
+}
+
 /// Judges a head slowly: builds the frame of its kind from all fields, and sends it again. What the
 /// frame cannot hold is lost in it, so an unused field that is filled shows as another head.
 fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, ProtocolError> {
@@ -296,14 +315,7 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
     if announced_bytes != message_bytes as u64 {
         return Err(ProtocolError::LengthMismatch { announced_bytes, message_bytes });
     }
-    let allowed = match kind {
-        1 => 7,
-        2 | 3 => 1,
-        9 | 11 => 8,
-        4 | 8 => 16,
-        _ => 0,
-    };
-    if flags & !allowed != 0 {
+    if flags & !allowed_flags(kind) != 0 {
         return Err(ProtocolError::ReservedBits { flags });
     }
     let (shape, to_caller) = (SHAPES[usize::from(flags >> 1 & 3)], flags & 8 != 0);
@@ -341,6 +353,7 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
             return judge_switch(head, id.word(), method, object);
         }
         12 => return Err(ProtocolError::UnusedField { kind }),
+        13 => Frame::Headers { id, metadata_bytes: payload.metadata_bytes },
         _ => return Err(ProtocolError::UnknownKind { kind }),
     };
     match frame.encode() == *head {
@@ -377,7 +390,7 @@ fn any_head(rng: &mut fastrand::Rng) -> Head {
         }
     }
     head[0] = 1;
-    head[1] = rng.u8(0..14);
+    head[1] = rng.u8(0..15);
     if rng.u8(0..4) == 0 {
         head[2] = rng.u8(..32);
     }

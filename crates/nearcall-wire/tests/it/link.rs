@@ -98,6 +98,10 @@ pub(crate) struct Side {
     /// Credits that ended a wait.
     pub(crate) credits: u64,
     pub(crate) half_closes: u64,
+    /// Calls of either end of which headers were sent, or have come.
+    headers: BTreeSet<StreamCall>,
+    /// Headers that have come.
+    pub(crate) headers_received: u64,
     /// What the peer may send here in a stream and what may be sent to it, in bytes.
     pub(crate) window: u32,
     peer_window: u32,
@@ -140,6 +144,8 @@ impl Side {
             streams: BTreeMap::new(),
             credits: 0,
             half_closes: 0,
+            headers: BTreeSet::new(),
+            headers_received: 0,
             window,
             peer_window,
             inbox: VecDeque::new(),
@@ -180,6 +186,13 @@ impl Side {
                 assert!(!std::mem::replace(&mut book.received_end, true), "{call:?}");
                 assert_eq!(items, Some(book.received), "items of {call:?} are lost");
                 self.half_closes += 1;
+            }
+            Event::Headers { call, .. } => {
+                assert!(self.open.contains(&call));
+                let items = self.streams.get(&call.into()).map_or(0, |book| book.received);
+                assert_eq!(items, 0, "headers precede the items");
+                assert!(self.headers.insert(call.into()), "headers of {call:?} came twice");
+                self.headers_received += 1;
             }
             Event::Credit { call } => {
                 assert!(self.streams.contains_key(&call));
@@ -385,6 +398,21 @@ impl Link {
         let head = self.sides[from].connection.start_oneway(self.now, request)?;
         self.send(from, head, request.payload.message_bytes(), None);
         Ok(())
+    }
+
+    /// Sends headers of a call of the peer, if it may still have some. The link must have room.
+    pub(crate) fn headers(&mut self, from: usize, call: IncomingCall, metadata_bytes: u16) {
+        self.flush(from);
+        let Side { connection, streams, headers, .. } = &mut self.sides[from];
+        let is_begun = streams.get(&call.into()).is_some_and(|book| book.sent > 0);
+        if is_begun || headers.contains(&call.into()) {
+            return;
+        }
+        if let Ok(head) = connection.send_headers(call, metadata_bytes) {
+            headers.insert(call.into());
+            let payload = Payload { metadata_bytes, ..Payload::EMPTY };
+            self.send(from, head, payload.message_bytes(), None);
+        }
     }
 
     /// Sends an item. The link must have room.

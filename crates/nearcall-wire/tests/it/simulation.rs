@@ -33,6 +33,7 @@ pub(crate) struct Seen {
     out_of_credit: u64,
     credits: u64,
     half_closed: u64,
+    headers: u64,
     items_late: u64,
     moved: u64,
     declined: u64,
@@ -49,9 +50,9 @@ fn every_call_ends_exactly_once() {
     }
     if !cfg!(miri) {
         let Seen { started, busy, full, late, refused, drained, died, items, .. } = seen;
-        let Seen { out_of_credit, credits, half_closed, items_late, .. } = seen;
+        let Seen { out_of_credit, credits, half_closed, headers, items_late, .. } = seen;
         let calls = [started, busy, full, late, refused, drained, died];
-        let streams = [items, out_of_credit, credits, half_closed, items_late];
+        let streams = [items, out_of_credit, credits, half_closed, headers, items_late];
         let Seen { moved, declined, rejected, given_up, .. } = seen;
         let switches = [moved, declined, rejected, given_up];
         let all = [&calls[..], &streams, &switches].concat();
@@ -104,6 +105,7 @@ fn run(seed: u64, seen: &mut Seen) {
         link.check_credit();
         for side in [0, 1] {
             for call in link.sides[side].serving.clone() {
+                link.headers(side, call, 9);
                 link.answer(side, call, Code::Ok);
             }
         }
@@ -165,6 +167,12 @@ pub(crate) fn step(link: &mut Link, rng: &mut fastrand::Rng, drains: bool, seen:
         10..12 => {
             if let Some(&call) = rng.choice(&link.sides[side].open) {
                 link.cancel(side, call);
+            }
+        }
+        18 => {
+            let call = rng.choice(&link.sides[side].serving).copied();
+            if let Some(call) = call.filter(|_| link.has_room(side)) {
+                link.headers(side, call, rng.u16(0..100));
             }
         }
         12 => {
@@ -248,6 +256,7 @@ fn check_end(link: &Link, seen: &mut Seen) {
         seen.items_late += counts.items_late;
         seen.credits += side.credits;
         seen.half_closed += side.half_closes;
+        seen.headers += side.headers_received;
         seen.moved += side.switching.moves;
         seen.declined += side.switching.declined;
         seen.rejected += side.switching.rejected;

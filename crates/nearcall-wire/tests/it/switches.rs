@@ -31,7 +31,7 @@ fn victim(switching: Switching) -> CallProtocol {
     };
     let event = both_ways(&mut victim, NOW, &hello.encode(), HEADER_BYTES).unwrap();
     let Some(Event::Opened(peer)) = event else { panic!("{event:?}") };
-    assert_eq!(peer.version, if switching == Switching::Never { 1 } else { 2 });
+    assert_eq!(peer.version, if switching == Switching::Never { 1 } else { 3 });
     victim
 }
 

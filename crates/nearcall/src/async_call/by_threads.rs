@@ -23,7 +23,7 @@ use crate::codec::Encoded;
 use crate::deadline::Deadline;
 use crate::decoded_size::MessageType;
 use crate::interceptor::Chain;
-use crate::metadata::Entries;
+use crate::metadata::ReplyMetadata;
 use crate::options::{CallOptions, CallSpec};
 use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
@@ -35,7 +35,7 @@ pub(crate) struct StartedCall {
     connection: Arc<AsyncConnection>,
     reply: MessageType,
     state: State,
-    metadata: Entries,
+    metadata: ReplyMetadata,
 }
 
 enum State {
@@ -87,7 +87,7 @@ impl AsyncObjectRef {
         spec: CallSpec<'_>,
     ) -> Result<StartedCall, Status> {
         let mut sending = Sending::until(self, spec);
-        let (reply, mut metadata) = (sending.reply_type(), Entries::default());
+        let (reply, mut metadata) = (sending.reply_type(), ReplyMetadata::default());
         let started = poll_fn(|context| {
             sending.poll(context.waker(), request, |connection, places, waker, outgoing| {
                 let metadata = Some(&mut metadata);
@@ -146,13 +146,13 @@ impl StartedCall {
     }
 
     /// Waits for the end of the call, and returns it with what came beside it. Taken once.
-    pub(crate) async fn end(&mut self) -> (Result<Encoded, Status>, Entries) {
+    pub(crate) async fn end(&mut self) -> (Result<Encoded, Status>, ReplyMetadata) {
         poll_fn(|context| self.poll(context.waker())).await;
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Ended(ended) => (ended, std::mem::take(&mut self.metadata)),
             State::Waiting(_) | State::Taken => (
                 Err(Status::failed_precondition("the result was taken before")),
-                Entries::default(),
+                ReplyMetadata::default(),
             ),
         }
     }

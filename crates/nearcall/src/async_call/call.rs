@@ -17,7 +17,7 @@ use crate::async_connection::StartedCall;
 use crate::codec::{self, Message};
 use crate::decoded_size::MessageType;
 use crate::interface::Method;
-use crate::metadata::{Entries, ReplyMetadata};
+use crate::metadata::ReplyMetadata;
 use crate::status::{Fate, Status};
 
 /// A call of an async caller: await it, or drop it, which cancels the call.
@@ -79,7 +79,7 @@ impl<'a, Q, R> AsyncCall<'a, Q, R> {
     /// Returns a future that yields what the service sent beside the end of the call as well: with
     /// a result or with an error ([`Status::metadata`]).
     pub fn with_metadata(self) -> AsyncCallWithMetadata<'a, Q, R> {
-        AsyncCallWithMetadata { call: self, metadata: Entries::default() }
+        AsyncCallWithMetadata { call: self, metadata: ReplyMetadata::default() }
     }
 }
 
@@ -88,7 +88,7 @@ impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
     fn poll_with(
         &mut self,
         waker: &Waker,
-        mut metadata: Option<&mut Entries>,
+        mut metadata: Option<&mut ReplyMetadata>,
     ) -> Poll<Result<R, Status>> {
         let this = self;
         let reply = this.sending.reply_type();
@@ -115,7 +115,7 @@ impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
     fn poll_once(
         &mut self,
         waker: &Waker,
-        mut metadata: Option<&mut Entries>,
+        mut metadata: Option<&mut ReplyMetadata>,
         reply: MessageType,
     ) -> Poll<Result<R, Status>> {
         let this = self;
@@ -162,7 +162,7 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
 #[derive(Debug)]
 pub struct AsyncCallWithMetadata<'a, Q, R> {
     call: AsyncCall<'a, Q, R>,
-    metadata: Entries,
+    metadata: ReplyMetadata,
 }
 
 impl<Q: Message, R: Message + Default> Future for AsyncCallWithMetadata<'_, Q, R> {
@@ -172,7 +172,7 @@ impl<Q: Message, R: Message + Default> Future for AsyncCallWithMetadata<'_, Q, R
         let Self { call, metadata } = self.get_mut();
         let result = ready!(call.poll_with(context.waker(), Some(metadata)));
         let of_error = result.as_ref().err().map(Status::reply_metadata);
-        let metadata = of_error.unwrap_or_else(|| ReplyMetadata::new(std::mem::take(metadata)));
+        let metadata = of_error.unwrap_or_else(|| std::mem::take(metadata));
         Poll::Ready((result, metadata))
     }
 }

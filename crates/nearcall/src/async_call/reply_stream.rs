@@ -90,6 +90,27 @@ impl<R: Message + Default> AsyncReplyStream<R> {
         Poll::Ready(None)
     }
 
+    /// Waits for the headers: what the service sends before the first item
+    /// ([`Context::add_header`](crate::Context::add_header)). Returns none if an item or the end
+    /// comes without them. May be asked again, at any time.
+    pub async fn headers(&mut self) -> ReplyMetadata {
+        poll_fn(|context| {
+            let stream = &self.call.stream;
+            let is_over = self.has_ended || !self.batch.is_empty();
+            // They may have come before the waker was there.
+            if stream.headers.get().is_none()
+                && !is_over
+                && stream.received.set_waker(context.waker())
+                && stream.headers.get().is_none()
+            {
+                return Poll::Pending;
+            }
+            let headers = stream.headers.get().cloned().unwrap_or_default();
+            Poll::Ready(ReplyMetadata::new(headers))
+        })
+        .await
+    }
+
     /// Returns what the service sent beside the end of the call, with `OK` or with an error
     /// ([`Status::metadata`]), once that end was returned here; nothing before.
     pub fn metadata(&self) -> ReplyMetadata {

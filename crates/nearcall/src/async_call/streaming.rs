@@ -15,7 +15,7 @@ use crate::async_connection::{AsyncConnection, Places};
 use crate::codec::Message;
 use crate::decoded_size::MessageType;
 use crate::interceptor::ObservedCall;
-use crate::metadata::{Entries, ReplyMetadata};
+use crate::metadata::ReplyMetadata;
 use crate::status::Status;
 use crate::streams::call_stream::CallStream;
 use crate::waking;
@@ -94,11 +94,10 @@ impl AsyncStreamedCall {
             let taken = || Status::failed_precondition("the result of the call was taken before");
             return Poll::Ready(end.and_then(|_| Err(taken())));
         }
-        let mut metadata = Entries::default();
+        let mut metadata = ReplyMetadata::default();
         let reply =
             self.connection.poll_call::<R>(self.call, waker, Some(&mut metadata), self.reply);
         let reply = ready!(reply).map_err(|status| self.object.explain(status));
-        let metadata = ReplyMetadata::new(metadata);
         self.set_end(reply.as_ref().map(|_| metadata).map_err(Status::clone));
         Poll::Ready(reply)
     }
@@ -119,11 +118,12 @@ impl AsyncStreamedCall {
 
     /// Returns what the service sent beside the end of the call, once that was read.
     pub(super) fn metadata(&self) -> ReplyMetadata {
-        match self.known_end() {
+        let sent = match self.known_end() {
             Some(Ok(metadata)) => metadata,
             Some(Err(status)) => status.reply_metadata(),
-            None => ReplyMetadata::default(),
-        }
+            None => return ReplyMetadata::default(),
+        };
+        sent.with_headers(self.stream.headers.get())
     }
 
     /// Notes that items were read which cost so much together.

@@ -68,7 +68,10 @@ impl Binding {
             }
             (Some(_), _) if deadline.has_passed() => Err(Status::not_answered_in_time()),
             (Some(Err(status)), None) => Err(match extras {
-                Some(extras) => status.with_entries(extras.metadata).of_method(),
+                Some(mut extras) => {
+                    let headers = extras.headers.take().unwrap_or_default();
+                    status.with_entries(extras.metadata).with_headers(headers).of_method()
+                }
                 None => status.of_method(),
             }),
             (Some(Ok(result)), _) => Ok(result),

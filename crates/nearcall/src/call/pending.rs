@@ -17,7 +17,7 @@ use crate::codec::{self, Body, Message};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::interceptor::ObservedCall;
-use crate::metadata::{Entries, ReplyMetadata};
+use crate::metadata::ReplyMetadata;
 use crate::services::local_reply::LocalReply;
 use crate::status::Status;
 use crate::thread_marker::BelongsToItsThread;
@@ -119,21 +119,21 @@ impl<R: Message + Default> PendingCall<R> {
     ///
     /// The status that the service gave, or the reason why there is no answer.
     pub fn wait(mut self) -> Result<R, Status> {
-        self.take(|_| {})
+        self.take(None)
     }
 
     /// Waits for the end of the call, and returns what the service sent beside it as well: with a
     /// result or with an error ([`Status::metadata`]).
     pub fn wait_with_metadata(mut self) -> (Result<R, Status>, ReplyMetadata) {
-        let mut metadata = Entries::default();
-        let result = self.take(|bytes| metadata = Entries::from_peer(bytes));
+        let mut metadata = ReplyMetadata::default();
+        let result = self.take(Some(&mut metadata));
         let of_error = result.as_ref().err().map(Status::reply_metadata);
-        (result, of_error.unwrap_or_else(|| ReplyMetadata::new(metadata)))
+        (result, of_error.unwrap_or(metadata))
     }
 
-    /// Waits for the end of the call. `read_metadata` gets the metadata of a result.
-    fn take(&mut self, read_metadata: impl FnOnce(&[u8])) -> Result<R, Status> {
-        let result = self.take_result(read_metadata);
+    /// Waits for the end of the call. `metadata`: where to put those of a result.
+    fn take(&mut self, metadata: Option<&mut ReplyMetadata>) -> Result<R, Status> {
+        let result = self.take_result(metadata);
         match self.observed.take() {
             None => result,
             Some(observed) => {
@@ -144,24 +144,28 @@ impl<R: Message + Default> PendingCall<R> {
         }
     }
 
-    fn take_result(&mut self, read_metadata: impl FnOnce(&[u8])) -> Result<R, Status> {
+    fn take_result(&mut self, metadata: Option<&mut ReplyMetadata>) -> Result<R, Status> {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Remote(used, connection, call, method) => {
                 let binding = used.binding();
                 let outcome = binding.core.wait(&connection, call, self.deadline);
-                if let Ok(reply) = &outcome {
-                    read_metadata(reply.metadata());
+                if let (Ok(reply), Some(metadata)) = (&outcome, metadata) {
+                    *metadata = reply.metadata();
                 }
                 binding.read_outcome(outcome, method)
             }
             State::Local(used, reply) => {
                 let result = used.binding().take_local(&reply, self.deadline)?;
-                read_metadata(&result.metadata);
+                if let Some(metadata) = metadata {
+                    *metadata = result.metadata;
+                }
                 codec::decode(Body::copied(&result.body))
             }
             State::Shared(used, mut call, method) => {
-                let (ended, metadata) = used.binding().core.block_on(call.end())?;
-                read_metadata(metadata.as_bytes());
+                let (ended, sent) = used.binding().core.block_on(call.end())?;
+                if let Some(metadata) = metadata {
+                    *metadata = sent;
+                }
                 used.binding().read_encoded(&ended?, method)
             }
             State::Failed(status) => Err(status),
@@ -234,7 +238,7 @@ impl<R: Message + Default> Future for PendingCall<R> {
             return Poll::Ready(Err(status));
         }
         if self.is_done() {
-            return Poll::Ready(self.take(|_| {}));
+            return Poll::Ready(self.take(None));
         }
         match &mut self.state {
             State::Remote(_, connection, call, _) => connection.set_waker(*call, context.waker()),
@@ -242,7 +246,7 @@ impl<R: Message + Default> Future for PendingCall<R> {
             State::Local(_, reply) => reply.set_waker(context.waker()),
             State::Shared(_, call, _) => {
                 if call.poll(context.waker()).is_ready() {
-                    return Poll::Ready(self.take(|_| {}));
+                    return Poll::Ready(self.take(None));
                 }
             }
             State::Failed(_) | State::Taken => {}

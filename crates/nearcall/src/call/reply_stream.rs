@@ -78,6 +78,19 @@ impl<R: Message + Default> ReplyStream<R> {
         next
     }
 
+    /// Waits for the headers: what the service sends before the first item
+    /// ([`Context::add_header`](crate::Context::add_header)). Returns none if an item or the end
+    /// comes without them. May be asked again, at any time.
+    pub fn headers(&mut self) -> ReplyMetadata {
+        match &mut self.source {
+            Source::Own(call, unread) => call.headers(unread, self.has_ended),
+            // A loop that fails here fails the next item as well.
+            Source::Shared(stream, _, in_use) => {
+                in_use.binding().core.block_on(stream.headers()).unwrap_or_default()
+            }
+        }
+    }
+
     /// Returns what the service sent beside the end of the call, with `OK` or with an error
     /// ([`Status::metadata`]), once that end was returned here; nothing before.
     pub fn metadata(&self) -> ReplyMetadata {

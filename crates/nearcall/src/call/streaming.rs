@@ -14,11 +14,11 @@ use nearcall_wire::{HEADER_BYTES, OutgoingCall};
 use crate::async_call::AsyncStreamedCall;
 use crate::clients::{ClientCore, InUse};
 use crate::codec::{self, Body, Message};
-use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
+use crate::connection::{Connection, ItemUnsent, Outcome, Reply, SendMode};
 use crate::deadline::Deadline;
 use crate::decoded_size::{MessageType, Part};
 use crate::interceptor::ObservedCall;
-use crate::metadata::{Entries, ReplyMetadata};
+use crate::metadata::ReplyMetadata;
 use crate::options::DEFAULT_OPTIONS;
 use crate::status::Status;
 use crate::streams::call_stream::CallStream;
@@ -294,8 +294,7 @@ impl StreamedCall {
 
     /// Reads how the call has ended, and keeps that.
     fn read_end<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
-        let metadata = outcome.as_ref().map(|reply| Entries::from_peer(reply.metadata()));
-        let metadata = ReplyMetadata::new(metadata.unwrap_or_default());
+        let metadata = outcome.as_ref().map_or_else(|_| ReplyMetadata::default(), Reply::metadata);
         let result = self.in_use.binding().read_outcome(outcome, self.method);
         let end = result.as_ref().map(|_| metadata).map_err(Status::clone);
         *self.state.borrow_mut() = State::Ended(end);
@@ -305,11 +304,22 @@ impl StreamedCall {
 
     /// Returns what the service sent beside the end of the call, once that was read.
     pub(super) fn metadata(&self) -> ReplyMetadata {
-        match &*self.state.borrow() {
+        let sent = match &*self.state.borrow() {
             State::Ended(Ok(metadata)) => metadata.clone(),
             State::Ended(Err(status)) => status.reply_metadata(),
-            State::Open | State::Replied(_) => ReplyMetadata::default(),
+            State::Open | State::Replied(_) => return ReplyMetadata::default(),
+        };
+        sent.with_headers(self.stream.headers.get())
+    }
+
+    /// Waits for the headers, the first item or the end.
+    pub(super) fn headers(&self, items: &Unread, has_ended: bool) -> ReplyMetadata {
+        let (headers, received) = (&self.stream.headers, &self.stream.received);
+        if !has_ended && items.batch.is_empty() {
+            // Whatever fails here, the next item reports.
+            let _ = self.wait_until(|| headers.get().is_some() || received.is_ready());
         }
+        ReplyMetadata::new(headers.get().cloned().unwrap_or_default())
     }
 
     /// Releases the call if it has ended.

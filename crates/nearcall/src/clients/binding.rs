@@ -17,7 +17,6 @@ use crate::deadline::Deadline;
 use crate::decoded_size::{self, MessageType, Part};
 use crate::interface::Interface;
 use crate::limits::SHARED_BYTES_MIN;
-use crate::metadata::Entries;
 use crate::services::dispatcher::Registered;
 use crate::status::Status;
 use crate::transport;
@@ -95,8 +94,8 @@ impl ObjectName {
             return status;
         }
         let text = format!("{} at {}: {}", self.object(), self.given.at, status.message());
-        let metadata = Entries::from_peer(status.metadata().as_bytes());
-        Status::new(status.code(), text).with_entries(metadata)
+        let sent = status.reply_metadata();
+        Status::new(status.code(), text).with_entries(sent.trailers).with_headers(sent.headers)
     }
 }
 
@@ -165,7 +164,7 @@ impl Binding {
         };
         match outcome {
             Ok(reply) => {
-                let Reply { buffer, body, borrowed } = reply;
+                let Reply { buffer, body, borrowed, .. } = reply;
                 let buffers = &self.core.services().buffers;
                 if let Some(segments) = borrowed {
                     let rest = &buffer[segments.rest.clone()];

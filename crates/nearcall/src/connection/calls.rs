@@ -15,6 +15,7 @@ use super::{Connection, Host, Inner};
 use crate::borrowed::BorrowedSegments;
 use crate::deadline::Deadline;
 use crate::limits::RESULTS_KEPT_MAX;
+use crate::metadata::{Entries, ReplyMetadata};
 use crate::status::Status;
 
 /// The end of a call: the buffer that its reply came in, or why it failed.
@@ -28,12 +29,15 @@ pub(crate) struct Reply {
     pub(crate) body: Range<usize>,
     /// The part of the result that lies in memory of the peer.
     pub(crate) borrowed: Option<Box<BorrowedSegments>>,
+    /// The headers of a call that does not stream.
+    pub(crate) headers: Option<Box<Entries>>,
 }
 
 impl Reply {
-    /// Returns the metadata, as they travel.
-    pub(crate) fn metadata(&self) -> &[u8] {
-        self.buffer.get(HEADER_BYTES..self.body.start).unwrap_or_default()
+    /// Returns what the service sent beside the result.
+    pub(crate) fn metadata(&self) -> ReplyMetadata {
+        let trailers = self.buffer.get(HEADER_BYTES..self.body.start).unwrap_or_default();
+        ReplyMetadata::new(Entries::from_peer(trailers)).with_headers(self.headers.as_deref())
     }
 }
 
@@ -55,6 +59,10 @@ impl Default for CallState {
 impl<H: Host> Connection<H> {
     /// Notes the outcome of a call of this end, and wakes the task that awaits it.
     pub(super) fn complete(&self, call: OutgoingCall, outcome: Outcome) {
+        let outcome = match self.has_headers.get() {
+            true => self.with_headers(call, outcome),
+            false => outcome,
+        };
         let mut inner = self.inner.borrow_mut();
         let before = match inner.protocol.value_mut(call) {
             Some(state) => std::mem::replace(state, CallState::Done(outcome)),
@@ -136,6 +144,7 @@ impl<H: Host> Connection<H> {
             self.discard(outcome);
         }
         if let Ok(state) = cancelled {
+            self.take_headers(call);
             self.unread.has_given_up.set(true);
             if let CallState::Waiting(Some(waker)) = state {
                 self.host.retire(waker);

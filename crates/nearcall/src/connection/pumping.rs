@@ -24,6 +24,7 @@ impl<H: Host> Connection<H> {
     }
 
     fn pump_stream(&self, call: IncomingCall, stream: &Arc<CallStream>) {
+        self.send_stream_headers(call, stream);
         loop {
             // Before an item is taken, since this may send others of the same stream. Those may
             // have filled the channel again: then sending this one would flush, and let others
@@ -98,6 +99,7 @@ impl<H: Host> Connection<H> {
         extras: Option<Box<ReplyExtras>>,
         answer: Result<&impl Message, &Status>,
     ) {
+        let extras = self.end_headers(call, extras);
         self.answer(call, extras, answer);
         self.forget_stream(call);
     }

@@ -430,6 +430,9 @@ impl<H: Host> Connection<H> {
             ProtocolEvent::Switch(event) => self.handle_switch(event),
             ProtocolEvent::HalfClosed { call } => self.note_half_close(call),
             ProtocolEvent::Credit { call } => self.note_credit(call),
+            ProtocolEvent::Headers { call, payload } => {
+                self.note_headers(call, split_payload(message, payload).0);
+            }
             // Of a pong it counts that the next ping is allowed.
             _ => {}
         }
@@ -445,7 +448,7 @@ impl<H: Host> Connection<H> {
     ) {
         let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
         let body = start..payload.message_bytes();
-        self.complete(call, Ok(Reply { buffer, body, borrowed }));
+        self.complete(call, Ok(Reply { buffer, body, borrowed, headers: None }));
     }
 
     /// Returns the same in a buffer that can be kept.

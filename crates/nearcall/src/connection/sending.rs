@@ -131,6 +131,9 @@ impl<H: Host> Connection<H> {
         answer: Result<&impl Message, &Status>,
     ) {
         let mut extras = extras.map(|extras| *extras).unwrap_or_default();
+        if let Some(headers) = extras.headers.take() {
+            extras.metadata.prepend(self.send_headers(call, headers));
+        }
         let metadata = std::mem::take(&mut extras.metadata);
         let sent = match answer {
             Ok(result) => self.reply(call, metadata.as_bytes(), result),

@@ -133,6 +133,11 @@ impl<H: Host> Connection<H> {
         self.streams.borrow_mut().get(call.into()).map(Arc::clone)
     }
 
+    /// Returns the stream of a call of this end, if it streams.
+    pub(super) fn outgoing_stream(&self, call: OutgoingCall) -> Option<Arc<CallStream>> {
+        self.streams.borrow_mut().get(call.into()).map(Arc::clone)
+    }
+
     /// Forgets the stream of a call that is not used any more.
     pub(crate) fn close_stream(&self, call: StreamCall) {
         let stream = self.streams.borrow_mut().remove(call);
@@ -366,8 +371,7 @@ impl<H: Host> Connection<H> {
     /// Notes that a call of this end has ended.
     #[cold]
     pub(super) fn end_outgoing_stream(&self, call: OutgoingCall) {
-        let stream = self.streams.borrow_mut().get(call.into()).map(Arc::clone);
-        if let Some(stream) = stream {
+        if let Some(stream) = self.outgoing_stream(call) {
             self.wake(stream.received.end(ItemsEnd::Finished));
             self.wake(Woken(stream.take_sender()));
         }

@@ -15,6 +15,8 @@ use crate::metadata::{BadMetadata, Metadata};
 use crate::peer::Peer;
 use crate::services::context::Context;
 use crate::services::detached_sink::DetachedCall;
+use crate::services::headers;
+use crate::services::service_stream::ServiceStream;
 use crate::tasks::cancellation::{Cancellation, Cancelled};
 
 /// The call that an async service serves: its deadline, its caller, what came beside the request.
@@ -48,6 +50,8 @@ pub struct CallContext {
     peer: Peer,
     is_trusted: bool,
     cancellation: Arc<Cancellation>,
+    /// Of a call that streams.
+    stream: Option<ServiceStream>,
 }
 
 impl CallContext {
@@ -60,6 +64,7 @@ impl CallContext {
             peer: call.peer.clone(),
             is_trusted: call.is_trusted,
             cancellation: Arc::clone(call.sink.cancellation()),
+            stream: call.sink.stream(),
         }
     }
 
@@ -120,6 +125,35 @@ impl CallContext {
     /// What is wrong with the key or the value.
     pub fn add_reply_metadata_bin(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
         self.add_entry(key, value)
+    }
+
+    /// Sends an entry before the reply and the items of the call: a key of lower-case letters,
+    /// digits and `-_.`, and printable ASCII,
+    /// as [`Context::add_header`](crate::Context::add_header) does. Headers go with [`send_headers`](Self::send_headers),
+    /// before the first item or right before the answer, whichever is first.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value, or the headers were sent before.
+    pub fn add_header(&self, key: &str, value: &str) -> Result<(), BadMetadata> {
+        headers::add(self.stream.as_ref(), &self.cancellation, key, value.as_bytes())
+    }
+
+    /// Sends an entry like [`add_header`](Self::add_header) with bytes for its value; the key ends in
+    /// `-bin`.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_header`](Self::add_header).
+    pub fn add_header_bin(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        headers::add(self.stream.as_ref(), &self.cancellation, key, value)
+    }
+
+    /// Sends the headers now, even if there are none, so that the caller need not wait for the first
+    /// item. Later ones are refused. A call that does not stream keeps them until its answer, before
+    /// which its caller could not read them.
+    pub fn send_headers(&self) {
+        headers::send(self.stream.as_ref(), &self.cancellation);
     }
 
     fn add_entry(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {

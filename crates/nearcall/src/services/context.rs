@@ -213,6 +213,49 @@ impl<'a> Context<'a> {
         self.change_extras(|extras| extras.metadata.add(key, value))
     }
 
+    /// Sends an entry before the reply and the items of the call: a key of lower-case letters,
+    /// digits and `-_.`, and printable ASCII. Headers go with [`send_headers`](Self::send_headers),
+    /// before the first item or right before the answer, whichever is first.
+    ///
+    /// The caller reads them by [`ReplyStream::headers`](crate::stream::ReplyStream::headers) or,
+    /// when the call has ended, by
+    /// [`ReplyMetadata::headers`](crate::client::ReplyMetadata::headers). Callers that cannot take
+    /// them so, such as older ones, get them in front of the metadata of the reply.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the key or the value, or the headers were sent before.
+    pub fn add_header(&self, key: &str, value: &str) -> Result<(), BadMetadata> {
+        self.add_header_entry(key, value.as_bytes())
+    }
+
+    /// Sends an entry like [`add_header`](Self::add_header) with bytes for its value; the key ends in
+    /// `-bin`.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_header`](Self::add_header).
+    pub fn add_header_bin(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        self.add_header_entry(key, value)
+    }
+
+    /// Sends the headers now, even if there are none, so that the caller need not wait for the first
+    /// item. Later ones are refused. A call that does not stream keeps them until its answer, before
+    /// which its caller could not read them.
+    pub fn send_headers(&self) {
+        match self.sink.stream() {
+            Some(stream) => stream.send_headers(),
+            None => self.change_extras(|extras| extras.headers.close()),
+        }
+    }
+
+    fn add_header_entry(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        match self.sink.stream() {
+            Some(stream) => stream.stream.outlet.add_header(key, value),
+            None => self.change_extras(|extras| extras.headers.add(key, value)),
+        }
+    }
+
     /// Returns the name of the method, as in the `.proto` file.
     pub fn method(&self) -> &'static str {
         self.interface.method(self.method).map_or("", |method| method.name)

@@ -19,6 +19,7 @@ use crate::metadata::BadMetadata;
 use crate::peer::{Peer, User};
 use crate::refusals::RefusalKind;
 use crate::reservation::{CallMemory, Reservation, refuse};
+use crate::services::headers;
 use crate::services::library_reply::LibraryReply;
 use crate::services::local_reply::LocalAnswer;
 use crate::services::service_stream::ServiceStream;
@@ -125,6 +126,16 @@ impl DetachedSink {
     /// Adds an entry to the metadata of the answer.
     pub(crate) fn add_entry(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
         self.cancellation.extras.change(|extras| extras.metadata.add(key, value))
+    }
+
+    /// Adds an entry to the headers of the call.
+    pub(crate) fn add_header(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        headers::add(self.stream.as_ref(), &self.cancellation, key, value)
+    }
+
+    /// Sends the headers of the call.
+    pub(crate) fn send_headers(&self) {
+        headers::send(self.stream.as_ref(), &self.cancellation);
     }
 
     /// Ends the call. If its caller does not wait any more, nothing happens.

@@ -49,7 +49,11 @@ impl Dispatcher for Intercepted {
         let chain = self.chain.borrow().clone();
         match chain.start(head, &peer, context.metadata().as_bytes(), &mut metadata) {
             Ok(observed) => {
-                context.set_extras(Box::new(ReplyExtras { metadata, observed: Some(observed) }));
+                context.set_extras(Box::new(ReplyExtras {
+                    metadata,
+                    observed: Some(observed),
+                    ..ReplyExtras::default()
+                }));
                 self.object.dispatch(incoming);
             }
             Err(status) => context.fail(&status.with_entries(metadata)),

@@ -38,6 +38,13 @@ impl LibraryReply {
         let Some(token) = self.take() else {
             return extras.into_iter().for_each(|extras| extras.end_given_up());
         };
+        let mut extras = extras;
+        if let Some(extras) = &mut extras
+            && let Some(headers) = extras.headers.take()
+        {
+            // The host takes them with the answer only.
+            extras.metadata.prepend(headers);
+        }
         let entries = extras.as_ref().map_or(&[][..], |extras| extras.metadata.as_bytes());
         let body = answer.map_err(Status::clone).and_then(codec::encode_vec);
         match &body {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use crate::codec::{self, Message};
+use crate::metadata::ReplyMetadata;
 use crate::status::Status;
 use crate::tasks::cancellation::Cancellation;
 use crate::tasks::reply_extras::{ReplyExtras, Sent};
@@ -89,13 +90,13 @@ pub(crate) struct LocalAnswer(Mutex<Answer>);
 
 /// The result of a call as bytes, with what the service sent beside it.
 pub(crate) struct LocalResult {
-    pub(crate) metadata: Vec<u8>,
+    pub(crate) metadata: ReplyMetadata,
     pub(crate) body: Vec<u8>,
 }
 
 impl LocalResult {
-    pub(crate) fn new(metadata: &[u8], result: &impl Message) -> Result<Self, Status> {
-        Ok(Self { metadata: metadata.to_vec(), body: codec::encode_vec(result)? })
+    pub(crate) fn new(metadata: ReplyMetadata, result: &impl Message) -> Result<Self, Status> {
+        Ok(Self { metadata, body: codec::encode_vec(result)? })
     }
 }
 
@@ -198,13 +199,16 @@ fn end_with(
     end: impl FnOnce(Result<LocalResult, Status>),
 ) {
     let mut extras = extras.map(|extras| *extras).unwrap_or_default();
-    let metadata = std::mem::take(&mut extras.metadata);
+    let headers = extras.headers.take().unwrap_or_default();
+    let trailers = std::mem::take(&mut extras.metadata);
     let mut sent = Sent::AsGiven;
     end(match answer {
-        Ok(result) => LocalResult::new(metadata.as_bytes(), result).inspect_err(|status| {
-            sent = Sent::Instead(Box::new(status.clone()));
-        }),
-        Err(status) => Err(status.clone().with_entries(metadata)),
+        Ok(result) => {
+            LocalResult::new(ReplyMetadata { trailers, headers }, result).inspect_err(|status| {
+                sent = Sent::Instead(Box::new(status.clone()));
+            })
+        }
+        Err(status) => Err(status.clone().with_entries(trailers).with_headers(headers)),
     });
     extras.end(sent, answer);
 }

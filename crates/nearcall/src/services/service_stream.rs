@@ -95,10 +95,11 @@ impl ServiceStream {
         connection: Option<&'a Rc<Connection>>,
         item: &impl Message,
     ) -> Result<(&'a Rc<Connection>, bool), Status> {
-        if let Some(status) = self.stream.outlet.ended() {
-            return Err(status);
-        }
+        let has_headers = self.stream.outlet.begin_item()?;
         let Some(connection) = connection else { return Err(gone()) };
+        if has_headers {
+            connection.send_stream_headers(self.call, &self.stream);
+        }
         // What was handed over before goes first.
         if !self.stream.outlet.is_empty() {
             return Ok((connection, false));
@@ -212,6 +213,19 @@ impl ServiceStream {
                 Ok(false) => Err(caller_below()),
                 Err(error) => Err(Status::internal(format!("the event loop failed: {error}"))),
             };
+        }
+    }
+
+    /// Sends the headers of the call now, unless they were sent.
+    pub(crate) fn send_headers(&self) {
+        if self.stream.outlet.send_headers() {
+            match self.here() {
+                Some((_, Some(connection))) => {
+                    connection.send_stream_headers(self.call, &self.stream);
+                }
+                Some((_, None)) => {}
+                None => self.post(StreamPost::Items),
+            }
         }
     }
 

@@ -50,7 +50,7 @@ impl Status {
         all.extend(details);
         let (code, message) = (self.code.number().into(), self.message.clone());
         let value = RpcStatus { code, message, details: all }.encode_to_vec();
-        self.metadata.get_or_insert_default().set(KEY, &value)?;
+        self.metadata.get_or_insert_default().trailers.set(KEY, &value)?;
         Ok(self)
     }
 

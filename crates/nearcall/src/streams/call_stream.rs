@@ -12,6 +12,7 @@ use nearcall_wire::{grant_bytes, item_cost};
 
 use crate::codec::{self, Message};
 use crate::decoded_size::{self, MessageType};
+use crate::metadata::Entries;
 use crate::reservation::CallMemory;
 use crate::status::Status;
 use crate::streams::item_outlet::ItemOutlet;
@@ -24,6 +25,8 @@ pub(crate) struct CallStream {
     pub(crate) received: ItemQueue,
     /// Items of a service.
     pub(crate) outlet: ItemOutlet,
+    /// The headers of a call of this end, once they have come.
+    pub(crate) headers: OnceLock<Entries>,
     /// What this end lets the peer send and not consume, in bytes.
     window: u32,
     /// Memory that decoding an item may take, beyond its own bytes.

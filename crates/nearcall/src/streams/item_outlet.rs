@@ -16,6 +16,7 @@ use nearcall_channel::account::Exceeded;
 use crate::codec::{self, Encoded, Message};
 use crate::deadline::Deadline;
 use crate::limits::{ITEMS_STEP_BYTES, OUTLET_BYTES_MAX};
+use crate::metadata::{BadMetadata, Entries, Headers};
 use crate::reservation::{CallMemory, Reservation};
 use crate::status::Status;
 use crate::streams::wait_while;
@@ -36,6 +37,9 @@ struct State {
     bytes: usize,
     /// The end of the call, once the service has given it.
     answer: Option<Answer>,
+    headers: Headers,
+    /// Headers that the caller takes with the end of the call only.
+    late_headers: Entries,
     /// No item is sent any more.
     ended: Option<Status>,
     /// The loop knows that there is something.
@@ -96,8 +100,61 @@ impl ItemOutlet {
             return Put::Exceeded(exceeded);
         }
         state.bytes = bytes;
+        state.headers.close();
         state.items.push_back(Encoded::of_length(item, item_bytes));
         Put::Done(!std::mem::replace(&mut state.is_posted, true))
+    }
+
+    /// Adds an entry to the headers of the call.
+    pub(crate) fn add_header(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        self.lock().headers.add(key, value)
+    }
+
+    /// Has the headers be sent. False: they were sent before.
+    pub(crate) fn send_headers(&self) -> bool {
+        self.lock().headers.send()
+    }
+
+    /// Takes the headers, if there are some to be sent.
+    pub(crate) fn take_headers(&self) -> Option<Entries> {
+        let mut state = self.lock();
+        // Until it has sent an item a service may add some.
+        if state.headers.is_closed() { state.headers.take() } else { None }
+    }
+
+    /// Keeps headers that go with the end of the call.
+    pub(crate) fn keep_for_answer(&self, headers: Entries) {
+        if !headers.is_empty() {
+            self.lock().late_headers = headers;
+        }
+    }
+
+    /// Takes the headers that go with the end of the call.
+    pub(crate) fn take_for_answer(&self) -> Entries {
+        std::mem::take(&mut self.lock().late_headers)
+    }
+
+    /// Prepares for an item that is sent without a wait here. True: the headers are to be sent
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// Why no item is sent any more.
+    #[inline]
+    pub(crate) fn begin_item(&self) -> Result<bool, Status> {
+        let mut state = self.lock();
+        match &state.ended {
+            Some(status) => Err(status.clone()),
+            None => {
+                state.headers.close();
+                Ok(state.headers.wait())
+            }
+        }
+    }
+
+    /// Takes no more headers: the call ends.
+    pub(crate) fn close_headers(&self) {
+        self.lock().headers.close();
     }
 
     /// Returns whether no item waits.

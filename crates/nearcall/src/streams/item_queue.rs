@@ -145,6 +145,11 @@ impl ItemQueue {
         woken
     }
 
+    /// Takes the task that waits for items, to wake it for something else.
+    pub(crate) fn take_waker(&self) -> Woken {
+        self.notify(self.lock())
+    }
+
     /// Returns whether the end has come, whatever is left to read.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().end.is_some()

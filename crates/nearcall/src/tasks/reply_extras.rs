@@ -13,12 +13,14 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::codec::{self, Message};
 use crate::interceptor::ObservedCall;
-use crate::metadata::Entries;
+use crate::metadata::{Entries, Headers};
 use crate::status::Status;
 
 /// What goes with one reply.
 #[derive(Default)]
 pub(crate) struct ReplyExtras {
+    /// Of a call that does not stream.
+    pub(crate) headers: Headers,
     pub(crate) metadata: Entries,
     pub(crate) observed: Option<ObservedCall>,
 }
@@ -74,6 +76,7 @@ impl SharedExtras {
     /// Adds those that the call had in its method.
     pub(crate) fn add(&self, extras: Box<ReplyExtras>) {
         self.change(|ours| {
+            ours.headers.merge(extras.headers);
             ours.metadata.append(extras.metadata.as_bytes());
             if let Some(observed) = extras.observed {
                 ours.observed = Some(observed);

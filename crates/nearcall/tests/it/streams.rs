@@ -6,6 +6,7 @@
 mod early;
 mod ends;
 mod forms;
+mod headers;
 pub(crate) mod killed;
 mod metadata;
 mod own_thread;

@@ -61,6 +61,13 @@ impl Caller {
         wait!(self, caller => caller.say(request))
     }
 
+    pub(crate) fn say_with_metadata(&self, request: &Item) -> (Outcome<Item>, ReplyMetadata) {
+        match self {
+            Self::Blocking(caller) => caller.start_say(request).wait_with_metadata(),
+            Self::Task(caller) => block_on(caller.say(request).with_metadata()),
+        }
+    }
+
     pub(crate) fn count(&self, plan: &Plan) -> Outcome<Replies> {
         wait!(self, caller => caller.count(plan), Replies)
     }
@@ -107,6 +114,10 @@ impl Replies {
             Self::Blocking(replies) => replies.recv(),
             Self::Task(replies) => block_on(replies.next()).transpose(),
         }
+    }
+
+    pub(crate) fn headers(&mut self) -> ReplyMetadata {
+        wait!(self, replies => replies.headers())
     }
 
     pub(crate) fn metadata(&self) -> ReplyMetadata {
