@@ -60,7 +60,7 @@ impl Calls {
 
 fn echoes(metadata: &ReplyMetadata) -> Echoes {
     Echoes {
-        initial: metadata.get(ECHO_INITIAL).map(str::to_owned),
+        initial: metadata.headers().get(ECHO_INITIAL).map(str::to_owned),
         trailing: metadata.get_bin(ECHO_TRAILING).map(<[u8]>::to_vec),
     }
 }

@@ -37,16 +37,12 @@ pub fn start(address: &str) -> anyhow::Result<RunningServer> {
 fn echo_metadata(context: &CallContext) -> Result<(), Status> {
     let asked = context.metadata();
     if let Some(value) = asked.get(ECHO_INITIAL) {
-        send_initial(context, value)?;
+        context.add_header(ECHO_INITIAL, value).map_err(refused)?;
     }
     if let Some(value) = asked.get_bin(ECHO_TRAILING) {
         context.add_reply_metadata_bin(ECHO_TRAILING, value).map_err(refused)?;
     }
     Ok(())
-}
-
-fn send_initial(context: &CallContext, value: &str) -> Result<(), Status> {
-    context.add_reply_metadata(ECHO_INITIAL, value).map_err(refused)
 }
 
 fn refused(error: nearcall::service::BadMetadata) -> Status {

@@ -4,7 +4,6 @@
 //! on; what one side allows and the other does not is left out.
 //! **Not here:** deadlines, which travel as `grpc-timeout`.
 
-use nearcall::client::ReplyMetadata;
 use nearcall::{CallOptions, Code, Status};
 use tonic::metadata::{AsciiMetadataKey, BinaryMetadataKey, KeyAndValueRef, MetadataMap};
 
@@ -54,10 +53,10 @@ pub(crate) fn add_entry(metadata: &mut MetadataMap, key: &str, value: &[u8]) {
     }
 }
 
-/// Returns the entries of a reply for gRPC.
-pub(crate) fn metadata_of(reply: &ReplyMetadata) -> MetadataMap {
+/// Returns entries of a service for gRPC.
+pub(crate) fn metadata_of<'a>(entries: impl Iterator<Item = (&'a str, &'a [u8])>) -> MetadataMap {
     let mut metadata = MetadataMap::new();
-    reply.iter().for_each(|(key, value)| add_entry(&mut metadata, key, value));
+    entries.for_each(|(key, value)| add_entry(&mut metadata, key, value));
     metadata
 }
 
@@ -74,8 +73,7 @@ pub(crate) fn with_entry(options: CallOptions, key: &str, value: &[u8]) -> CallO
 /// Returns an error of a nearcall server as one of gRPC.
 pub(crate) fn to_grpc(status: &Status) -> tonic::Status {
     let code = tonic::Code::from_i32(status.code().number().into());
-    let mut metadata = MetadataMap::new();
-    status.metadata().iter().for_each(|(key, value)| add_entry(&mut metadata, key, value));
+    let metadata = metadata_of(status.metadata().iter());
     let details = status.metadata().get_bin(DETAILS).unwrap_or_default().to_vec();
     tonic::Status::with_details_and_metadata(code, status.message(), details.into(), metadata)
 }

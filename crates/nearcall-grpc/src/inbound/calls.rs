@@ -74,7 +74,9 @@ impl StreamingService<Encoded> for Call {
             let options = options_of(request.metadata(), timeout, &peer);
             let answer = begin(&shared, &path, options, request.into_inner());
             match timeout {
-                Some(timeout) => tokio::time::timeout(timeout, answer).await.map_err(|_| passed())?,
+                Some(timeout) => {
+                    tokio::time::timeout(timeout, answer).await.map_err(|_| passed())?
+                }
                 None => answer.await,
             }
         })
@@ -192,18 +194,22 @@ async fn collect(
 /// Returns an answer of one message.
 fn reply(message: Encoded, metadata: &ReplyMetadata) -> Response<Replies> {
     let replies: Replies = Box::pin(stream::iter([Ok(message), end(metadata)]));
-    with_metadata(replies)
+    with_headers(replies, metadata.headers().iter())
 }
 
-/// Returns the answer with what goes before the first message: nothing yet, since a service's
-/// metadata come with the end of the call.
-fn with_metadata(replies: Replies) -> Response<Replies> {
-    Response::new(replies)
+/// Returns the answer with what goes before the first message.
+fn with_headers<'a>(
+    replies: Replies,
+    headers: impl Iterator<Item = (&'a str, &'a [u8])>,
+) -> Response<Replies> {
+    let mut response = Response::new(replies);
+    *response.metadata_mut() = metadata_of(headers);
+    response
 }
 
 /// Returns the end of a call that went well, as the last item of its replies: the trailers.
 fn end(metadata: &ReplyMetadata) -> Result<Encoded, Status> {
-    Err(Status::with_metadata(tonic::Code::Ok, "", metadata_of(metadata)))
+    Err(Status::with_metadata(tonic::Code::Ok, "", metadata_of(metadata.iter())))
 }
 
 /// The replies of a call, and the task that sends its requests if they are a stream as well.
@@ -214,18 +220,29 @@ struct Flow {
 
 impl Flow {
     async fn answer(mut self) -> Result<Response<Replies>, Status> {
+        let headers = self.replies.headers().await;
+        if !headers.is_empty() {
+            // They need not wait for the first item.
+            let replies = Box::pin(self.rest());
+            return Ok(with_headers(replies, headers.iter()));
+        }
         match self.replies.next().await {
             Some(Ok(first)) => {
-                let rest = stream::unfold(Some(self), |flow| async {
-                    let mut flow = flow?;
-                    let item = flow.replies.next().await;
-                    Some(flow.item(item))
-                });
-                Ok(with_metadata(Box::pin(stream::iter([Ok(first)]).chain(rest))))
+                let replies = stream::iter([Ok(first)]).chain(self.rest());
+                Ok(Response::new(Box::pin(replies)))
             }
             Some(Err(status)) => Err(self.failure(&status)),
-            None => Ok(with_metadata(Box::pin(stream::iter([end(&self.replies.metadata())])))),
+            None => Ok(Response::new(Box::pin(stream::iter([end(&self.replies.metadata())])))),
         }
+    }
+
+    /// Returns the items that were not taken, and the end.
+    fn rest(self) -> impl Stream<Item = Result<Encoded, Status>> + Send {
+        stream::unfold(Some(self), |flow| async {
+            let mut flow = flow?;
+            let item = flow.replies.next().await;
+            Some(flow.item(item))
+        })
     }
 
     /// Returns an item for the peer, and this if more may come.

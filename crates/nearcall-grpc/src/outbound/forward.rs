@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use http::uri::PathAndQuery;
-use nearcall::client::ReconnectPolicy;
+use nearcall::client::{BadMetadata, ReconnectPolicy};
 use nearcall::dynamic::{DynamicRequest, DynamicService, Encoded};
 use nearcall::service::Interface;
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender};
@@ -108,8 +108,8 @@ impl Forward {
                 Err(status) => attempts.failed(status).await?,
             }
         };
-        add_metadata(call.context, &headers);
-        add_metadata(call.context, &trailers);
+        add_headers(call.context, &headers);
+        add_trailers(call.context, &trailers);
         Ok(reply)
     }
 
@@ -121,8 +121,8 @@ impl Forward {
         let answers = self.open_items(call, requests).await?;
         let read = read_one(answers).await.map_err(|status| end_of(&self.remote, &status));
         let (headers, reply, trailers) = read?;
-        add_metadata(call.context, &headers);
-        add_metadata(call.context, &trailers);
+        add_headers(call.context, &headers);
+        add_trailers(call.context, &trailers);
         Ok(reply)
     }
 
@@ -294,21 +294,37 @@ async fn pass_items(
     mut replies: AsyncItemSender<Encoded>,
 ) -> Result<Encoded, Status> {
     let (headers, mut answers, _) = answers.into_parts();
-    add_metadata(context, &headers);
+    add_headers(context, &headers);
+    context.send_headers();
     let failed = |status: tonic::Status| end_of(remote, &status);
     while let Some(reply) = answers.message().await.map_err(failed)? {
         replies.send(&reply).await?;
     }
-    add_metadata(context, &answers.trailers().await.map_err(failed)?.unwrap_or_default());
+    add_trailers(context, &answers.trailers().await.map_err(failed)?.unwrap_or_default());
     Ok(Encoded::default())
 }
 
-/// Sends what the other machine has sent beside its reply.
-fn add_metadata(context: &CallContext, metadata: &MetadataMap) {
+/// Sends what the other machine has sent before its reply.
+fn add_headers(context: &CallContext, metadata: &MetadataMap) {
+    let text = |key: &str, value: &str| context.add_header(key, value);
+    add(metadata, text, |key, value| context.add_header_bin(key, value));
+}
+
+/// Sends what the other machine has sent with the end of the call.
+fn add_trailers(context: &CallContext, metadata: &MetadataMap) {
+    let text = |key: &str, value: &str| context.add_reply_metadata(key, value);
+    add(metadata, text, |key, value| context.add_reply_metadata_bin(key, value));
+}
+
+fn add(
+    metadata: &MetadataMap,
+    text: impl Fn(&str, &str) -> Result<(), BadMetadata>,
+    bytes: impl Fn(&str, &[u8]) -> Result<(), BadMetadata>,
+) {
     for (key, value) in convert::entries_of(metadata) {
         let added = match (key.ends_with("-bin"), std::str::from_utf8(&value)) {
-            (true, _) => context.add_reply_metadata_bin(key, &value),
-            (false, Ok(value)) => context.add_reply_metadata(key, value),
+            (true, _) => bytes(key, &value),
+            (false, Ok(value)) => text(key, value),
             (false, Err(_)) => continue,
         };
         if let Err(error) = added {
