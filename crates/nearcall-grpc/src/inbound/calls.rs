@@ -74,7 +74,9 @@ impl StreamingService<Encoded> for Call {
             let options = options_of(request.metadata(), timeout, &peer);
             let answer = begin(&shared, &path, options, request.into_inner());
             match timeout {
-                Some(timeout) => tokio::time::timeout(timeout, answer).await.map_err(|_| passed())?,
+                Some(timeout) => {
+                    tokio::time::timeout(timeout, answer).await.map_err(|_| passed())?
+                }
                 None => answer.await,
             }
         })

@@ -43,10 +43,14 @@ impl Exposed {
         (address, interface): (&str, &str),
         balance: bool,
     ) -> Result<(), GatewayError> {
-        let refuse = |why: String| {
-            GatewayError::Expose { address: address.into(), interface: interface.into(), why }
+        let refuse = |why: String| GatewayError::Expose {
+            address: address.into(),
+            interface: interface.into(),
+            why,
         };
-        if ["nearcall.", "grpc.health.", "grpc.reflection."].iter().any(|it| interface.starts_with(it))
+        if ["nearcall.", "grpc.health.", "grpc.reflection."]
+            .iter()
+            .any(|it| interface.starts_with(it))
         {
             return Err(refuse("the gateway or the server itself answers to such names".into()));
         }
@@ -55,7 +59,8 @@ impl Exposed {
             && !balance
         {
             let at = other.caller.address();
-            let why = format!("{at} has it as well; share the calls by `balance`, or leave one out");
+            let why =
+                format!("{at} has it as well; share the calls by `balance`, or leave one out");
             return Err(refuse(why));
         }
         let parsed: Address = address.parse().map_err(|error| refuse(format!("{error}")))?;

@@ -21,8 +21,7 @@ use super::limits::QUESTION_BYTES_MAX;
 const DESCRIPTOR_FILE: &str = "google/protobuf/descriptor.proto";
 
 /// The interfaces that the gateway itself has.
-const OWN: [&str; 3] =
-    ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", ALPHA];
+const OWN: [&str; 3] = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", ALPHA];
 const ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
 /// What was read of the descriptions, for each that is in use.
@@ -201,7 +200,8 @@ macro_rules! serve_version {
                         })
                     }
                     Answer::Services(names) => {
-                        let services = names.into_iter().map(|name| $version::ServiceResponse { name });
+                        let services =
+                            names.into_iter().map(|name| $version::ServiceResponse { name });
                         ListServicesResponse($version::ListServiceResponse {
                             service: services.collect(),
                         })
@@ -237,9 +237,10 @@ macro_rules! serve_version {
                     };
                     let answer = match request.message_request.clone() {
                         Some(ListServices(_)) => services(&shared).await,
-                        Some(FileByFilename(name)) => {
-                            Answer::file(find(&shared, |it| it.get_file_by_name(&name)).await, &name)
-                        }
+                        Some(FileByFilename(name)) => Answer::file(
+                            find(&shared, |it| it.get_file_by_name(&name)).await,
+                            &name,
+                        ),
                         Some(FileContainingSymbol(name)) => {
                             Answer::file(find(&shared, |it| file_with(it, &name)).await, &name)
                         }

@@ -62,7 +62,10 @@ mod tests {
     fn timeouts_are_read_as_the_protocol_writes_them() {
         let of = |text: &str| {
             let value = text.parse().unwrap();
-            timeout_of(&HeaderMap::from_iter([(http::HeaderName::from_static("grpc-timeout"), value)]))
+            timeout_of(&HeaderMap::from_iter([(
+                http::HeaderName::from_static("grpc-timeout"),
+                value,
+            )]))
         };
         for (text, ns) in [("1n", 1), ("20u", 20_000), ("3m", 3_000_000), ("1S", 1_000_000_000)] {
             assert_eq!(of(text).unwrap(), Some(Duration::from_nanos(ns)), "{text}");

@@ -69,8 +69,9 @@ impl TlsOptions {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let key = PrivateKeyDer::from_pem_file(&self.key)
-            .map_err(|error| refuse(&self.key, format!("{error}; it holds a private key as PEM")))?;
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| {
+            refuse(&self.key, format!("{error}; it holds a private key as PEM"))
+        })?;
         let mut config = builder
             .with_single_cert(certificates(&self.certificate)?, key)
             .map_err(|error| refuse(&self.certificate, error.to_string()))?;

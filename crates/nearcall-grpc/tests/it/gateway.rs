@@ -214,9 +214,9 @@ fn a_server_may_come_and_go() {
 fn servers_share_calls_in_turns() {
     let addresses = [unique_address(), unique_address()];
     let served = addresses.each_ref().map(|address| serve(address));
-    let gateway = addresses.iter().fold(Gateway::builder(), |gateway, address| {
-        gateway.expose(address, &[STREAMS.name])
-    });
+    let gateway = addresses
+        .iter()
+        .fold(Gateway::builder(), |gateway, address| gateway.expose(address, &[STREAMS.name]));
     let gateway = gateway.balance().listen("127.0.0.1:0").start().unwrap();
     let runtime = runtime();
     let mut client = tonic::client::Grpc::new(runtime.block_on(connect(&gateway)));

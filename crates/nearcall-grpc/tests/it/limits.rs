@@ -20,7 +20,8 @@ fn memory() -> u64 {
 #[timed]
 fn streams_that_nobody_reads_keep_little() {
     let stage = Stage::with(|gateway| {
-        let limits = GatewayLimits { streams_per_connection_max: 1_000, ..GatewayLimits::default() };
+        let limits =
+            GatewayLimits { streams_per_connection_max: 1_000, ..GatewayLimits::default() };
         gateway.limits(limits)
     });
     let before = memory();
@@ -118,6 +119,9 @@ fn calls_that_do_not_end_are_cut_off() {
     wait_until("the call", || stage.seen.begun.load(Ordering::Relaxed) == 1);
     assert!(!stage.gateway.drain(Duration::from_millis(50)));
     let status = stage.runtime.block_on(call).unwrap().unwrap_err();
-    assert!(matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled), "{status}");
+    assert!(
+        matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled),
+        "{status}"
+    );
     wait_until("the end", || stage.seen.dropped.load(Ordering::Relaxed) == 1);
 }

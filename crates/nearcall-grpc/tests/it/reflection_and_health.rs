@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use nearcall::server::Health;
 use tonic::{Code, Request};
+use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
-use tonic_health::pb::HealthCheckRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
@@ -34,9 +34,8 @@ fn health_is_that_of_the_servers() {
         assert_eq!(check(name).unwrap_err().code(), Code::NotFound, "{name}");
     }
     let mut watching = HealthClient::new(stage.channel.clone());
-    let mut watch = |name| {
-        stage.runtime.block_on(watching.watch(asked(name))).unwrap().into_inner()
-    };
+    let mut watch =
+        |name| stage.runtime.block_on(watching.watch(asked(name))).unwrap().into_inner();
     let (mut streams, mut unknown) = (watch(STREAMS.name), watch("a.B"));
     let next = |it: &mut tonic::Streaming<tonic_health::pb::HealthCheckResponse>| {
         let message = async { tokio::time::timeout(Duration::from_secs(10), it.message()).await };

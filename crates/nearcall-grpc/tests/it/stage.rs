@@ -13,8 +13,8 @@ use nearcall::service::Interface;
 use nearcall::{CallContext, Code, Server};
 use nearcall_grpc::{Gateway, GatewayBuilder, RunningGateway};
 use nearcall_testkit::echo::{EchoCaller, Failure};
-use nearcall_testkit::support::unique_address;
 use nearcall_testkit::streams::{Plan, StreamsCaller};
+use nearcall_testkit::support::unique_address;
 use prost::Message;
 use tokio::runtime::Runtime;
 use tonic::client::Grpc;
@@ -258,10 +258,7 @@ pub(crate) async fn both_streams(
     Ok(client.streaming(Request::new(items), path, codec).await?.into_inner())
 }
 
-pub(crate) async fn request_stream(
-    client: &mut Grpc<Channel>,
-    items: impl Items,
-) -> Answer<Item> {
+pub(crate) async fn request_stream(client: &mut Grpc<Channel>, items: impl Items) -> Answer<Item> {
     client.ready().await.unwrap();
     let path = PathAndQuery::from_static("/streams.v1.Streams/Sum");
     let codec = ProstCodec::<Item, Item>::default();
