@@ -27,8 +27,8 @@ pub(crate) use self::options::{
 };
 pub(crate) use self::value::{Pin, Sizes, ask_timeout, timeout};
 use crate::commands::{
-    advise, compare, data, doctor, explain, r#gen, host, list, mechanisms, profile, report,
-    reproduce, restart, show, status, stop, switch, timers,
+    advise, compare, data, doctor, explain, gateway, r#gen, host, list, mechanisms, profile,
+    report, reproduce, restart, show, status, stop, switch, timers,
 };
 
 /// Reads the arguments, the program's name first.
@@ -233,6 +233,18 @@ pub(crate) enum Command {
     /// stopped at once by a second signal.
     #[command(before_help = host::EXAMPLES)]
     Host(host::HostArgs),
+
+    /// Let gRPC calls from elsewhere reach servers of this machine
+    ///
+    /// Peers call by HTTP/2, with or without TLS, what is exposed and nothing else; the servers
+    /// need not know of it, nor be there yet. Health and reflection of gRPC answer for them.
+    /// Certificates are read again once their files have changed. SIGTERM lets the calls under way
+    /// end, for 5 seconds; a second one does not.
+    ///
+    /// Exit code: 0 stopped, or checked; 1 an address, a file or, with --check, a server cannot be
+    /// used; 2 usage error.
+    #[command(before_help = gateway::EXAMPLES)]
+    Gateway(gateway::GatewayArgs),
 
     /// Show what the services of a host do
     ///

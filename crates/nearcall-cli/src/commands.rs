@@ -10,6 +10,7 @@ pub(crate) mod data;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 mod findings;
+pub(crate) mod gateway;
 pub(crate) mod r#gen;
 pub(crate) mod host;
 pub(crate) mod list;
@@ -62,6 +63,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Switch(args) => switch::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Host(args) => host::run(&args),
+        Command::Gateway(args) => gateway::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Restart(args) => restart::run(&args),
         Command::HostGroup => host::group(),

@@ -24,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-wire",
         ],
     ),
+    ("nearcall-grpc", &["nearcall", "nearcall-os"]),
     ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),
@@ -55,6 +56,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-bench-service",
             "nearcall-build",
             "nearcall-channel",
+            "nearcall-grpc",
             "nearcall-host",
             "nearcall-os",
             "nearcall-results",
