@@ -38,7 +38,8 @@ const STORED_CALLS: &str = "docs/runs/epyc-2cpu-calls.json";
 const PROTO: &str = "crates/nearcall-examples/proto/thermostat.proto";
 
 /// What other programs are built with. Of it all users need the oldest compiler.
-const LIBRARIES: &str = "-p nearcall -p nearcall-build -p nearcall-host -p nearcall-tracing";
+const LIBRARIES: &str =
+    "-p nearcall -p nearcall-build -p nearcall-grpc -p nearcall-host -p nearcall-tracing";
 
 /// Everything but `nearcall-peers`, which needs what the libraries need that it measures.
 const ALL_BUT_PEERS: &str = "--workspace --exclude nearcall-peers";
@@ -86,7 +87,8 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
     let mut steps: Vec<_> = steps.into_iter().map(Step::Run).collect();
     let skip = |name: &str, reason: &str| Step::Skip { name: name.into(), reason: reason.into() };
     if quick {
-        let left_out = ["test", "doc", "oldest Rust", "deny", "loom", "simulate", "switch-storm"];
+        let left_out =
+            ["test", "doc", "oldest Rust", "deny", "loom", "simulate", "switch-storm", "interop"];
         steps.extend(left_out.map(|name| skip(name, "left out by --quick")));
         steps.push(skip("program", "left out by --quick"));
         return steps;
@@ -102,6 +104,8 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
         Step::Run(loom(facts)),
         Step::Run(simulate(Some(CI_SIMULATION_SECONDS), None, facts)),
         Step::Run(switch_storm(Build::Tests, CI_STORM_SECONDS, 1)),
+        // What needs Go is left to whoever has it.
+        Step::Run(cargo("interop", "xtask interop --cargo-only")),
         skip("miri", NO_MIRI),
         skip("fuzz", NO_FUZZ),
     ]);
@@ -501,7 +505,8 @@ mod tests {
     #[test]
     fn ci_runs_everything_that_is_there() {
         let steps = steps(&Chore::Ci { quick: false }, &everything());
-        let rest = "test, doc, oldest Rust, deny, loom, simulate, switch-storm, no miri, no fuzz";
+        let rest = "test, doc, oldest Rust, deny, loom, simulate, switch-storm, interop, no miri, \
+                    no fuzz";
         assert_eq!(names(&steps), [FIRST, rest, PROGRAM].join(", "));
     }
 
@@ -522,7 +527,7 @@ mod tests {
         assert!(full.starts_with(&[FIRST, rest].join(", ")), "{full}");
         let quick = names(&steps(&Chore::Ci { quick: true }, &everything()));
         let rest = "unit tests, no test, no doc, no oldest Rust, no deny, no loom, no simulate, \
-                    no switch-storm, no program";
+                    no switch-storm, no interop, no program";
         assert_eq!(quick, ["format, tidy, clippy", rest].join(", "));
     }
 
