@@ -6,13 +6,16 @@
 use std::io;
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Args;
 use nearcall_grpc::{Gateway, GatewayBuilder, GatewayLimits, TlsOptions};
 use nearcall_os::Deadline;
 use nearcall_os::poll::{PollFd, PollFlags, poll};
 use nearcall_os::signal::TerminationSignals;
 use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use super::End;
 use crate::output;
@@ -83,8 +86,7 @@ pub(super) fn run(args: &GatewayArgs) -> anyhow::Result<End> {
         output::result(&format!("the servers answer for all interfaces: {interfaces}\n"))?;
         return Ok(End::Done);
     }
-    let log = tracing_subscriber::fmt().with_max_level(Level::INFO).with_writer(io::stderr);
-    log.try_init().map_err(|error| anyhow!(error))?;
+    log()?;
     let termination = TerminationSignals::install().context("cannot wait for signals")?;
     let gateway = builder.start()?;
     for address in gateway.addresses() {
@@ -97,6 +99,14 @@ pub(super) fn run(args: &GatewayArgs) -> anyhow::Result<End> {
         output::diagnostic("calls were cut off that had not ended in time");
     }
     Ok(End::Done)
+}
+
+/// Writes to standard error what the gateway says. What the libraries below it say is left out,
+/// since any peer can make them say it as often as it likes.
+fn log() -> anyhow::Result<()> {
+    let ours = Targets::new().with_target("nearcall", Level::INFO);
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    Ok(tracing_subscriber::registry().with(lines).with(ours).try_init()?)
 }
 
 fn builder(args: &GatewayArgs) -> GatewayBuilder {

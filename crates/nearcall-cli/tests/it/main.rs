@@ -8,6 +8,7 @@ mod bench;
 mod commands;
 mod compare;
 mod data;
+mod gateway;
 mod r#gen;
 mod host;
 mod load;
