@@ -7,6 +7,8 @@
 //! **Not here:** one machine (`outbound/remote.rs`), one call (`outbound/forward.rs`).
 
 use std::cell::RefCell;
+use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread;
@@ -19,6 +21,8 @@ use nearcall::server::ListenOptions;
 use nearcall::service::Interface;
 use nearcall::transport::{self, AlreadyInstalled, Transport, TransportFuture};
 use nearcall::{EventLoop, Server, Status};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Handle, Runtime};
 
 use self::forward::Forward;
@@ -27,10 +31,6 @@ use self::remote::Remote;
 mod forward;
 mod reflection;
 mod remote;
-
-/// Threads of the runtime that carries all calls to other machines. They wait for sockets and
-/// encrypt; each forwards some 50,000 calls a second.
-const RUNTIME_THREADS: usize = 2;
 
 /// Longest message that another machine may send, in bytes, unless
 /// [`Outbound::message_bytes_max`] says more: as nearcall has it by default.
@@ -133,9 +133,10 @@ struct Engine {
     remotes: Mutex<Vec<Arc<Remote>>>,
 }
 
-/// The server that forwards.
+/// The server that forwards, and the runtime of the connections to other machines: one thread for
+/// both, so that a call changes threads no oftener than one by tonic does.
 struct Running {
-    runtime: Runtime,
+    runtime: Handle,
     poster: Poster,
     address: String,
 }
@@ -151,37 +152,27 @@ thread_local! {
 
 impl Running {
     fn start() -> Result<Self, String> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(RUNTIME_THREADS)
-            .thread_name("nearcall-grpc")
-            .enable_all()
-            .build();
-        let runtime = runtime.map_err(|error| format!("no threads for calls by gRPC: {error}"))?;
         let (give, take) = mpsc::sync_channel(1);
-        let thread = thread::Builder::new().name("nearcall-grpc-out".into());
-        let run = move || {
-            let event_loop = match serve() {
-                Ok((event_loop, address)) => {
-                    let _ = give.send(Ok((event_loop.poster(), address)));
-                    event_loop
+        let run = move || match serve() {
+            Ok((runtime, event_loop, address)) => {
+                let (handle, poster) = (runtime.handle().clone(), event_loop.poster());
+                let _ = give.send(Ok(Self { runtime: handle, poster, address }));
+                if let Err(error) = runtime.block_on(turn(&event_loop)) {
+                    tracing::error!("the loop that forwards calls by gRPC has ended: {error}");
                 }
-                Err(why) => return drop(give.send(Err(why))),
-            };
-            if let Err(error) = event_loop.run() {
-                tracing::error!("the loop that forwards calls by gRPC has ended: {error}");
             }
+            Err(why) => drop(give.send(Err(why))),
         };
-        thread.spawn(run).map_err(|error| format!("no thread for calls by gRPC: {error}"))?;
-        let started = take.recv().map_err(|_| "the thread for calls by gRPC panicked")?;
-        let (poster, address) = started?;
-        Ok(Self { runtime, poster, address })
+        let thread = thread::Builder::new().name("nearcall-grpc".into()).spawn(run);
+        thread.map_err(|error| format!("no thread for calls by gRPC: {error}"))?;
+        take.recv().map_err(|_| "the thread for calls by gRPC panicked".to_owned())?
     }
 
     /// Has the server forward the calls of an interface to a machine.
     fn register(&self, remote: &Arc<Remote>, interface: &'static Interface) -> Result<(), String> {
         let bytes = interface_from_descriptor_set(interface.descriptor_set, interface.name);
         let bytes = bytes.map_err(|status| status.message().to_owned())?;
-        let (number, handle) = (remote.number.to_string(), self.runtime.handle().clone());
+        let (number, handle) = (remote.number.to_string(), self.runtime.clone());
         let forward = Forward::new(Arc::clone(remote), bytes);
         let dispatcher =
             DynamicDispatcher::new(bytes, forward).spawn_on(move |task| drop(handle.spawn(task)));
@@ -202,8 +193,10 @@ impl Running {
 }
 
 /// Starts the server in this thread.
-fn serve() -> Result<(EventLoop, String), String> {
+fn serve() -> Result<(Runtime, EventLoop, String), String> {
     let failed = |error: &dyn std::fmt::Display| format!("no server for calls by gRPC: {error}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| failed(&error))?;
     let event_loop = EventLoop::new().map_err(|error| failed(&error))?;
     let server = Server::new(&event_loop);
     let number: u64 = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
@@ -211,7 +204,20 @@ fn serve() -> Result<(EventLoop, String), String> {
     let own_user = ListenOptions::new().users([nearcall_os::process::user_id()]);
     let address = server.listen_with(&place, &own_user).map_err(|error| failed(&error))?;
     SERVER.set(Some(server));
-    Ok((event_loop, address.to_string()))
+    Ok((runtime, event_loop, address.to_string()))
+}
+
+/// Runs the loop within the runtime, a turn whenever it has work.
+async fn turn(event_loop: &EventLoop) -> io::Result<()> {
+    #[allow(
+        deprecated,
+        reason = "the newer one is unsafe; what it asks for, a `BorrowedFd` promises"
+    )]
+    let readable = AsyncFd::with_interest(event_loop.as_fd(), Interest::READABLE)?;
+    loop {
+        event_loop.turn()?;
+        readable.readable().await?.clear_ready();
+    }
 }
 
 impl Engine {
@@ -226,15 +232,15 @@ impl Engine {
         if let Some(known) = remotes.iter().find(same) {
             return Ok(Arc::clone(known));
         }
-        let (number, handle) = (remotes.len(), running.runtime.handle());
-        let remote = Remote::new(number, address, policy, Arc::clone(&self.options), handle)?;
+        let (number, options) = (remotes.len(), Arc::clone(&self.options));
+        let remote = Remote::new(number, address, policy, options, &running.runtime)?;
         remotes.push(Arc::clone(&remote));
         Ok(remote)
     }
 
     fn handle(&self) -> Result<Handle, Status> {
         let running = self.running().map_err(Status::resource_exhausted)?;
-        Ok(running.runtime.handle().clone())
+        Ok(running.runtime.clone())
     }
 
     /// Has the server forward an interface, unless it does.
