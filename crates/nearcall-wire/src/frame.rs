@@ -15,7 +15,8 @@
 //! of the call, so the id is one of the receiver's. Bit 4, NOT_BEGUN, of an error: the call was not
 //! begun and will not be; of a GOAWAY: that holds for every call without an answer, and nothing
 //! follows. Of a switch the status is the step (`switch/step.rs`), method and object are what it
-//! carries. Headers have metadata and no body. Little endian. Fields that a kind does not use are zero.
+//! carries. Headers have metadata and no body. Little endian. Fields that a kind does not use are
+//! zero.
 //! **Invariants** of a decoded [`Frame`]: each field was judged, and its lengths add up to the
 //! message.
 //! **Not here:** limits and whether the frame makes sense now (`protocol.rs`), the greeting

@@ -28,8 +28,8 @@ use crate::time::Time;
 /// `4` cancels one; `5` answers a call of the peer, `6` fails one; `7` sends what waits, `8 ns:u16`
 /// lets time pass, `9` pings, `10` drains; `11 shape:u8` starts a call that streams, `12 bytes:u16`
 /// sends an item in the calls that are open, `13` half-closes one, `14 cost:u16` consumes items of
-/// each, `15` ends a drain, `16` to `23` do a step of a switch, `24` sends headers. Numbers are little-endian. At the
-/// end the channel goes. All of it as a client and as a server.
+/// each, `15` ends a drain, `16` to `23` do a step of a switch, `24` sends headers. Numbers are
+/// little-endian. At the end the channel goes. All of it as a client and as a server.
 ///
 /// # Panics
 ///

@@ -347,9 +347,9 @@ impl<T: Default> CallProtocol<T> {
         self.session().ok_or(ReplyError::Ended)?.fail(call, status, payload)
     }
 
-    /// Makes the header of the headers of a call of the peer, which goes on: metadata that reach the
-    /// caller before the items and the answer. Send it, then the metadata: once for each call, and
-    /// before the first item.
+    /// Makes the header of the headers of a call of the peer, which goes on: metadata that reach
+    /// the caller before the items and the answer. Send it, then the metadata: once for each call,
+    /// and before the first item.
     ///
     /// # Errors
     ///

@@ -187,7 +187,7 @@ impl ReplyMetadata {
 
     /// Returns the headers: what the service sent before its reply and its items
     /// ([`Context::add_header`](crate::Context::add_header)). They are not among the other entries.
-    /// Those of a server that cannot send them so, such as an older one, are: they come first there.
+    /// Those of a server that cannot send them so, such as an older one, are: they come first.
     pub fn headers(&self) -> Metadata<'_> {
         Metadata::new(self.headers.as_bytes())
     }

@@ -7,14 +7,14 @@
 use nearcall_wire::limits::{SWITCHES_PER_MINUTE_MAX_DEFAULT, TIMEOUT_NS_MAX};
 use nearcall_wire::{
     CallId, CallProtocol, CancelReason, CloseReason, Code, End, Event, Frame, HEADER_BYTES, Head,
-    Hello, IncomingCall, Limits, OutgoingCall, Payload, ProtocolError, ReplyError, Request, Shape,
-    StartError, Switching, Time,
+    Hello, IncomingCall, Limits, OutgoingCall, Payload, ProtocolError, Request, Shape, StartError,
+    Switching, Time,
 };
 
 use crate::link::both_ways;
 
-const NOW: Time = Time::from_ns(1_000);
-const LIMITS: Limits = Limits {
+pub(crate) const NOW: Time = Time::from_ns(1_000);
+pub(crate) const LIMITS: Limits = Limits {
     message_bytes_max: 4096,
     metadata_bytes_max: 64,
     calls_in_max: 4,
@@ -26,7 +26,7 @@ const LIMITS: Limits = Limits {
     switches_per_minute_max: SWITCHES_PER_MINUTE_MAX_DEFAULT,
 };
 
-fn hello() -> Hello {
+pub(crate) fn hello() -> Hello {
     Hello {
         version_min: 1,
         version_max: 1,
@@ -39,7 +39,7 @@ fn hello() -> Hello {
 }
 
 /// An open connection with a call of ours.
-fn victim() -> (CallProtocol, OutgoingCall) {
+pub(crate) fn victim() -> (CallProtocol, OutgoingCall) {
     let mut victim = CallProtocol::new([9; 16], LIMITS);
     victim.poll_transmit().unwrap();
     both_ways(&mut victim, NOW, &hello().encode(), HEADER_BYTES).unwrap();
@@ -47,7 +47,7 @@ fn victim() -> (CallProtocol, OutgoingCall) {
     (victim, call)
 }
 
-fn request() -> Request {
+pub(crate) fn request() -> Request {
     let (deadline, payload, shape) = (Time::NEVER, Payload::EMPTY, Shape::Unary);
     Request { object: 1, method: 2, deadline, payload, shape }
 }
@@ -75,11 +75,11 @@ fn a_call_that_asks_for_too_long_a_deadline_gets_the_longest() {
 }
 
 /// The id with the generation and slot.
-fn id(generation: u64, slot: u16) -> CallId {
+pub(crate) fn id(generation: u64, slot: u16) -> CallId {
     CallId::from_word(generation << 16 | u64::from(slot))
 }
 
-fn call(id: CallId) -> Frame {
+pub(crate) fn call(id: CallId) -> Frame {
     stream(id, Shape::Unary)
 }
 
@@ -90,7 +90,7 @@ fn stream(id: CallId, shape: Shape) -> Frame {
 
 /// The last frame is the attack; the others pass.
 #[track_caller]
-fn check(frames: &[Frame], expected: ProtocolError) {
+pub(crate) fn check(frames: &[Frame], expected: ProtocolError) {
     let (mut victim, _) = victim();
     let (attack, before) = frames.split_last().unwrap();
     for frame in before {
@@ -104,7 +104,7 @@ fn check(frames: &[Frame], expected: ProtocolError) {
 
 /// An attack with a header that no frame has, made by changing that of a right one.
 #[track_caller]
-fn check_bytes(frame: Frame, change: impl Fn(&mut Head), expected: ProtocolError) {
+pub(crate) fn check_bytes(frame: Frame, change: impl Fn(&mut Head), expected: ProtocolError) {
     let (mut victim, _) = victim();
     let mut head = frame.encode();
     change(&mut head);
@@ -113,13 +113,16 @@ fn check_bytes(frame: Frame, change: impl Fn(&mut Head), expected: ProtocolError
     check_closed(&mut victim, 0, expected);
 }
 
-fn send(victim: &mut CallProtocol, frame: Frame) -> Result<Option<Event>, ProtocolError> {
+pub(crate) fn send(
+    victim: &mut CallProtocol,
+    frame: Frame,
+) -> Result<Option<Event>, ProtocolError> {
     both_ways(victim, NOW, &frame.encode(), frame.payload().message_bytes())
 }
 
 /// Each open call ends once, and nothing more happens whatever comes.
 #[track_caller]
-fn check_closed(victim: &mut CallProtocol, served: usize, error: ProtocolError) {
+pub(crate) fn check_closed(victim: &mut CallProtocol, served: usize, error: ProtocolError) {
     let gone = CloseReason::ProtocolViolation(error);
     assert_eq!(End::Closed(gone).status(), Code::Internal);
     let open = victim.counts().outgoing_open;
@@ -479,7 +482,7 @@ fn a_second_goodbye() {
 }
 
 /// An item whose message has `message_bytes`.
-fn item(id: CallId, to_caller: bool, message_bytes: usize) -> Frame {
+pub(crate) fn item(id: CallId, to_caller: bool, message_bytes: usize) -> Frame {
     let body_bytes = u32::try_from(message_bytes - HEADER_BYTES).unwrap();
     Frame::Item { id, to_caller, payload: Payload { body_bytes, ..Payload::EMPTY } }
 }
@@ -743,85 +746,4 @@ fn random_frames() {
         let counts = victim.counts();
         assert_eq!((counts.outgoing_open, counts.incoming_open), (0, 0), "seed {seed}");
     }
-}
-
-fn headers(id: CallId) -> Frame {
-    Frame::Headers { id, metadata_bytes: 9 }
-}
-
-/// A connection of version 3 with a call of ours in which the callee streams.
-fn victim_of_version_3() -> (CallProtocol, OutgoingCall) {
-    let limits = Limits { switching: Switching::Client, ..LIMITS };
-    let mut victim = CallProtocol::new([9; 16], limits);
-    victim.poll_transmit().unwrap();
-    let hello = Hello { version_max: 3, ..hello() };
-    both_ways(&mut victim, NOW, &hello.encode(), HEADER_BYTES).unwrap();
-    let request = Request { shape: Shape::CalleeStreams, ..request() };
-    let (call, _) = victim.start_call(NOW, &request).unwrap();
-    (victim, call)
-}
-
-#[test]
-fn headers_that_come_too_late() {
-    let own = victim_of_version_3().1.id();
-    let late = ProtocolError::HeadersTooLate;
-    let payload = Payload::EMPTY;
-    let fail = Frame::Error { id: own, status: Code::Internal, payload };
-    for (before, expected) in [
-        (headers(own), late),
-        (item(own, true, HEADER_BYTES), late),
-        (Frame::Reply { id: own, payload }, late),
-        (fail, late),
-    ] {
-        let (mut victim, _) = victim_of_version_3();
-        send(&mut victim, before).unwrap();
-        assert_eq!(send(&mut victim, headers(own)), Err(expected), "{before:?}");
-        check_closed(&mut victim, 0, expected);
-    }
-}
-
-#[test]
-fn headers_of_a_call_that_is_not_ours() {
-    for unknown in [id(1, 3), id(2, 0), id(0, 0), id(1, u16::MAX)] {
-        let (mut victim, _) = victim_of_version_3();
-        let expected = ProtocolError::HeadersOfUnknownCall;
-        assert_eq!(send(&mut victim, headers(unknown)), Err(expected));
-        check_closed(&mut victim, 0, expected);
-    }
-}
-
-#[test]
-fn headers_above_the_limit() {
-    let (mut victim, call) = victim_of_version_3();
-    let long = Frame::Headers { id: call.id(), metadata_bytes: 65 };
-    let expected = ProtocolError::MetadataTooLarge { metadata_bytes: 65 };
-    assert_eq!(send(&mut victim, long), Err(expected));
-    check_closed(&mut victim, 0, expected);
-}
-
-#[test]
-fn headers_in_a_version_without_them() {
-    let (_, own) = victim();
-    let unknown = ProtocolError::UnknownKind { kind: 13 };
-    check(&[headers(own.id())], unknown);
-    check_bytes(headers(own.id()), |head| head[24] = 1, unknown);
-    let (mut victim, _) = victim();
-    let event = send(&mut victim, call(id(1, 0))).unwrap();
-    let Some(Event::Call { call, .. }) = event else { panic!("{event:?}") };
-    assert_eq!(victim.send_headers(call, 0), Err(ReplyError::TooLarge));
-}
-
-/// Headers that cross the cancel are dropped, and judged all the same.
-#[test]
-fn headers_of_a_call_that_was_given_up() {
-    let (mut victim, call) = victim_of_version_3();
-    assert!(matches!(
-        send(&mut victim.clone(), headers(call.id())),
-        Ok(Some(Event::Headers { payload: Payload { metadata_bytes: 9, body_bytes: 0, .. }, .. }))
-    ));
-    victim.cancel(call).unwrap();
-    assert_eq!(send(&mut victim, headers(call.id())), Ok(None));
-    let expected = ProtocolError::HeadersTooLate;
-    assert_eq!(send(&mut victim, headers(call.id())), Err(expected));
-    check_closed(&mut victim, 0, expected);
 }

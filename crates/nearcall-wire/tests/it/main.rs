@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod frames;
+mod headers;
 mod hostile;
 mod link;
 mod pair;

@@ -128,9 +128,10 @@ impl CallContext {
     }
 
     /// Sends an entry before the reply and the items of the call: a key of lower-case letters,
-    /// digits and `-_.`, and printable ASCII,
-    /// as [`Context::add_header`](crate::Context::add_header) does. Headers go with [`send_headers`](Self::send_headers),
-    /// before the first item or right before the answer, whichever is first.
+    /// digits and `-_.`, and printable ASCII, as
+    /// [`Context::add_header`](crate::Context::add_header) does. Headers go with
+    /// [`send_headers`](Self::send_headers), before the first item or right before the answer,
+    /// whichever is first.
     ///
     /// # Errors
     ///
@@ -139,8 +140,8 @@ impl CallContext {
         headers::add(self.stream.as_ref(), &self.cancellation, key, value.as_bytes())
     }
 
-    /// Sends an entry like [`add_header`](Self::add_header) with bytes for its value; the key ends in
-    /// `-bin`.
+    /// Sends an entry like [`add_header`](Self::add_header) with bytes for its value; the key ends
+    /// in `-bin`.
     ///
     /// # Errors
     ///
@@ -149,9 +150,9 @@ impl CallContext {
         headers::add(self.stream.as_ref(), &self.cancellation, key, value)
     }
 
-    /// Sends the headers now, even if there are none, so that the caller need not wait for the first
-    /// item. Later ones are refused. A call that does not stream keeps them until its answer, before
-    /// which its caller could not read them.
+    /// Sends the headers now, even if there are none, so that the caller need not wait for the
+    /// first item. Later ones are refused. A call that does not stream keeps them until its answer,
+    /// before which its caller could not read them.
     pub fn send_headers(&self) {
         headers::send(self.stream.as_ref(), &self.cancellation);
     }

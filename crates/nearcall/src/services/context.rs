@@ -214,8 +214,9 @@ impl<'a> Context<'a> {
     }
 
     /// Sends an entry before the reply and the items of the call: a key of lower-case letters,
-    /// digits and `-_.`, and printable ASCII. Headers go with [`send_headers`](Self::send_headers),
-    /// before the first item or right before the answer, whichever is first.
+    /// digits and `-_.`, and printable ASCII. Headers go with
+    /// [`send_headers`](Self::send_headers), before the first item or right before the answer,
+    /// whichever is first.
     ///
     /// The caller reads them by [`ReplyStream::headers`](crate::stream::ReplyStream::headers) or,
     /// when the call has ended, by
@@ -229,8 +230,8 @@ impl<'a> Context<'a> {
         self.add_header_entry(key, value.as_bytes())
     }
 
-    /// Sends an entry like [`add_header`](Self::add_header) with bytes for its value; the key ends in
-    /// `-bin`.
+    /// Sends an entry like [`add_header`](Self::add_header) with bytes for its value; the key ends
+    /// in `-bin`.
     ///
     /// # Errors
     ///
@@ -239,9 +240,9 @@ impl<'a> Context<'a> {
         self.add_header_entry(key, value)
     }
 
-    /// Sends the headers now, even if there are none, so that the caller need not wait for the first
-    /// item. Later ones are refused. A call that does not stream keeps them until its answer, before
-    /// which its caller could not read them.
+    /// Sends the headers now, even if there are none, so that the caller need not wait for the
+    /// first item. Later ones are refused. A call that does not stream keeps them until its answer,
+    /// before which its caller could not read them.
     pub fn send_headers(&self) {
         match self.sink.stream() {
             Some(stream) => stream.send_headers(),

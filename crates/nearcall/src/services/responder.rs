@@ -135,9 +135,10 @@ impl<R: Message> Responder<R> {
     }
 
     /// Sends an entry before the reply and the items of the call: a key of lower-case letters,
-    /// digits and `-_.`, and printable ASCII,
-    /// as [`Context::add_header`](crate::Context::add_header) does. Headers go with [`send_headers`](Self::send_headers),
-    /// before the first item or right before the answer, whichever is first.
+    /// digits and `-_.`, and printable ASCII, as
+    /// [`Context::add_header`](crate::Context::add_header) does. Headers go with
+    /// [`send_headers`](Self::send_headers), before the first item or right before the answer,
+    /// whichever is first.
     ///
     /// # Errors
     ///
@@ -146,8 +147,8 @@ impl<R: Message> Responder<R> {
         self.sink.as_ref().map_or(Ok(()), |sink| sink.add_header(key, value.as_bytes()))
     }
 
-    /// Sends an entry like [`add_header`](Self::add_header) with bytes for its value; the key ends in
-    /// `-bin`.
+    /// Sends an entry like [`add_header`](Self::add_header) with bytes for its value; the key ends
+    /// in `-bin`.
     ///
     /// # Errors
     ///
@@ -156,9 +157,9 @@ impl<R: Message> Responder<R> {
         self.sink.as_ref().map_or(Ok(()), |sink| sink.add_header(key, value))
     }
 
-    /// Sends the headers now, even if there are none, so that the caller need not wait for the first
-    /// item. Later ones are refused. A call that does not stream keeps them until its answer, before
-    /// which its caller could not read them.
+    /// Sends the headers now, even if there are none, so that the caller need not wait for the
+    /// first item. Later ones are refused. A call that does not stream keeps them until its answer,
+    /// before which its caller could not read them.
     pub fn send_headers(&mut self) {
         if let Some(sink) = &self.sink {
             sink.send_headers();

@@ -32,7 +32,7 @@ fn what_is_no_greeting_ends_the_connection() {
                 ("nothing", vec![]),
                 ("a call", call(1 << 16, "Nothing", &[], &[])),
                 ("half a greeting", hello(1, 1)[..20].to_vec()),
-                ("a later version", hello(3, 4)),
+                ("a later version", hello(4, 5)),
                 ("a version from nowhere", hello(5, 0)),
                 ("another protocol", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
                 ("a long greeting", [hello(1, 1), vec![0; 5000]].concat()),

@@ -39,8 +39,8 @@ fn send(endpoint: &mut Endpoint, bytes: &[u8]) {
 #[test]
 fn a_server_of_another_version_is_named_with_it() {
     for in_loop in [false, true] {
-        let outcome = call_to(|it| send(it, &hello(3, 4)), &CallOptions::new(), in_loop);
-        expect(outcome, Code::Internal, &["the server at unix:@", "versions 3 to 4"]);
+        let outcome = call_to(|it| send(it, &hello(4, 5)), &CallOptions::new(), in_loop);
+        expect(outcome, Code::Internal, &["the server at unix:@", "versions 4 to 5"]);
         let outcome = call_to(|it| send(it, b"HTTP/1.1 400"), &CallOptions::new(), in_loop);
         expect(outcome, Code::Internal, &["the server at unix:@", "did not greet as nearcall"]);
     }
