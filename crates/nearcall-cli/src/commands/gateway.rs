@@ -23,7 +23,7 @@ use crate::output;
 #[derive(Debug, Args)]
 pub(crate) struct GatewayArgs {
     /// A server and the interfaces of it that peers can call
-    #[arg(value_name = "SERVER=INTERFACE[,...]", required = true, value_parser = exposed)]
+    #[arg(value_name = "SERVER=NAME[,...]", required = true, value_parser = exposed)]
     pub(crate) exposed: Vec<Exposed>,
 
     /// Where peers connect to; may be given several times
