@@ -1,7 +1,7 @@
 //! The way in: a gRPC server in front of servers of nearcall.
 //!
-//! **Invariants:** only what was exposed can be called; who calls is said by the gateway and by
-//! nobody else; no memory grows with what peers do not read.
+//! **Invariants:** only what was exposed can be called; who calls is said by the gateway
+//! alone; no memory grows with what peers do not read.
 //! **Not here:** the way out (`outbound.rs`).
 
 mod calls;
@@ -85,13 +85,13 @@ pub enum GatewayError {
     },
 }
 
-/// A gRPC server in front of servers of nearcall: peers call by HTTP/2, and each call goes on to the
-/// server that has the interface.
+/// A gRPC server in front of servers of nearcall: peers call by HTTP/2, and each call goes on to
+/// the server that has the interface.
 ///
 /// - All four shapes of methods, as bytes: nothing is decoded. A one-way method is answered once it
 ///   was sent.
-/// - Metadata go both ways; what gRPC and HTTP keep for themselves does not. Services find who calls
-///   in the metadata `nearcall-peer-address`, and the names of a verified certificate in
+/// - Metadata go both ways; what gRPC and HTTP keep for themselves does not. Services find who
+///   calls in the metadata `nearcall-peer-address`, and the names of a verified certificate in
 ///   `nearcall-peer-name`, an entry for each; peers cannot send those.
 /// - `grpc-timeout` is the deadline of the call. A call that its peer has given up is cancelled.
 /// - `grpc.health.v1.Health` and `grpc.reflection.v1` (also `v1alpha`) answer for what is exposed.
@@ -190,8 +190,8 @@ impl GatewayBuilder {
     ///
     /// # Errors
     ///
-    /// [`GatewayError::Expose`]: an address or a name cannot be used, a name is one that the gateway
-    /// answers to itself, or two servers have the interface and [`balance`](Self::balance) was not
+    /// [`GatewayError::Expose`]: an address or a name cannot be used, a name is one that the
+    /// gateway answers to itself, or two servers have the interface and [`balance`](Self::balance) was not
     /// said. [`GatewayError::Listen`]: a place cannot be used, or other machines reach it and the
     /// gateway has neither [`tls`](Self::tls) nor [`insecure`](Self::insecure).
     /// [`GatewayError::Tls`]: a file cannot be used. [`GatewayError::Threads`].

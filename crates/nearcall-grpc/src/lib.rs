@@ -32,8 +32,8 @@
 //! # Ok::<(), nearcall_grpc::GatewayError>(())
 //! ```
 //!
-//! **Invariants:** messages pass as bytes, and nothing here waits for all of a stream: a reader that
-//! is slow at one side holds the sender at the other.
+//! **Invariants:** messages pass as bytes, and nothing here waits for all of a stream: a reader
+//! that is slow at one side holds the sender at the other.
 //! **Not here:** HTTP/2, TLS and compression (hyper, rustls, tonic), calls by names
 //! (`nearcall::dynamic`).
 #![forbid(unsafe_code)]

@@ -85,7 +85,7 @@ const TESTKIT: &str = "nearcall-testkit";
 
 /// Packages of others that only these crates of ours may depend on.
 const RESERVED: &[(&str, &[&str])] =
-    &[("tracing", &["nearcall", "nearcall-tracing", "nearcall-peers"])];
+    &[("tracing", &["nearcall", "nearcall-grpc", "nearcall-tracing", "nearcall-peers"])];
 
 /// Everything that is wrong with the manifest of the crate `name`.
 #[must_use]

@@ -12,8 +12,7 @@ use nearcall_grpc::{Gateway, GatewayBuilder, GatewayLimits, TlsOptions};
 use nearcall_os::Deadline;
 use nearcall_os::poll::{PollFd, PollFlags, poll};
 use nearcall_os::signal::TerminationSignals;
-use tracing::Level;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -24,7 +23,7 @@ use crate::output;
 #[derive(Debug, Args)]
 pub(crate) struct GatewayArgs {
     /// A server and the interfaces of it that peers can call
-    #[arg(value_name = "SERVER=INTERFACE[,...]", required = true, value_parser = exposed)]
+    #[arg(value_name = "SERVER=NAME[,...]", required = true, value_parser = exposed)]
     pub(crate) exposed: Vec<Exposed>,
 
     /// Where peers connect to; may be given several times
@@ -104,7 +103,7 @@ pub(super) fn run(args: &GatewayArgs) -> anyhow::Result<End> {
 /// Writes to standard error what the gateway says. What the libraries below it say is left out,
 /// since any peer can make them say it as often as it likes.
 fn log() -> anyhow::Result<()> {
-    let ours = Targets::new().with_target("nearcall", Level::INFO);
+    let ours = Targets::new().with_target("nearcall", LevelFilter::INFO);
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     Ok(tracing_subscriber::registry().with(lines).with(ours).try_init()?)
 }

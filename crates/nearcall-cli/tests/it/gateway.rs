@@ -20,7 +20,7 @@ fn what_is_wrong_is_said() {
         (&["room"][..], 2, "names no interface"),
         (&["room=home.v1.Room,"], 2, "names no interface"),
         (&["a=x.Y", "--cert", "c.pem"], 2, "--key"),
-        (&["a=x.Y", "--cert", "c.pem", "--key", "k.pem"], 1, "c.pem: "),
+        (&["a=x.Y", "--cert", "c.pem", "--key", "k.pem"], 1, "k.pem: "),
         (&["a=x.Y", "b=x.Y"], 1, "x.Y of \"b\" is not exposed: "),
         (&["a=x.Y", "--listen", "0.0.0.0:0"], 1, "plain text"),
         (&["unix:@no-such-server=x.Y", "--check"], 1, "does not answer for x.Y: UNAVAILABLE"),

@@ -67,8 +67,8 @@ pub(super) const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// Digits of a `grpc-timeout`, as gRPC has it.
 pub(super) const TIMEOUT_DIGITS_MAX: usize = 8;
 
-/// How long calls may take that are under way when a gateway is stopped: 5 s, half of the time after
-/// which container managers kill what does not end.
+/// How long calls may take that are under way when a gateway is stopped: 5 s, half of the time
+/// after which container managers kill what does not end.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a server may take to say how it is, or what it has: 2 s. One that is well answers
@@ -91,16 +91,16 @@ pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// longest name.
 pub(super) const QUESTION_BYTES_MAX: usize = 64 << 10;
 
-/// Window of HTTP/2 for one stream of requests, in bytes: 1 MiB, about what 10 Gbit/s have under way
-/// in a millisecond. Items wait in it while their server has no credit for them.
+/// Window of HTTP/2 for one stream of requests, in bytes: 1 MiB, about what 10 Gbit/s have under
+/// way in a millisecond. Items wait in it while their server has no credit for them.
 pub(super) const REQUEST_WINDOW_BYTES: u32 = 1 << 20;
 
 /// Window for all streams of requests of a connection, in bytes: 4 MiB. So a peer makes the gateway
 /// keep no more than this, whatever its streams.
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
-/// Room for replies of one stream that HTTP/2 has not sent, in bytes: 64 KiB. More is not taken from
-/// the server.
+/// Room for replies of one stream that HTTP/2 has not sent, in bytes: 64 KiB. More is not taken
+/// from the server.
 pub(super) const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 /// Bytes with which each connection of HTTP/2 begins.

@@ -72,7 +72,7 @@ impl RunningGateway {
         self.finish(timeout)
     }
 
-    /// Ends the gateway, with five seconds for the calls under way. Returns whether that was enough.
+    /// Ends the gateway, with five seconds for the calls under way. Returns whether they have.
     pub fn stop(self) -> bool {
         self.drain(DRAIN_TIMEOUT)
     }

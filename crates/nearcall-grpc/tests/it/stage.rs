@@ -212,7 +212,7 @@ pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         }
         nearcall_os::clock::pause(Duration::from_millis(10));
     }
-    panic!("waited in vain for {what}");
+    panic!("still not: {what}");
 }
 
 pub(crate) async fn unary<Q, R>(

@@ -136,8 +136,8 @@ impl<Q: Message, R: Message + Default> AsyncRequestStream<Q, R> {
     }
 
     /// Waits until the call has ended though its items have not: the service has replied without
-    /// reading them all, or has failed. [`finish`](Self::finish) then returns at once how. Of a
-    /// call whose replies are a stream as well the end of that stream tells this: here it is never.
+    /// reading them all, or has failed. [`finish`](Self::finish) then returns at once how. Never,
+    /// for a call whose replies are a stream as well: there that stream ends.
     ///
     /// For tasks that wait for something else meanwhile, such as the next item. May be dropped and
     /// awaited again.
