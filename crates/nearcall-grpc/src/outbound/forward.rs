@@ -17,7 +17,8 @@ use nearcall::service::Interface;
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender};
 use nearcall::transport::WAIT_FOR_READY;
 use nearcall::{CallContext, Code, Status};
-use tonic::codec::{CompressionEncoding, Streaming};
+use tokio::sync::oneshot;
+use tonic::codec::{Codec, CompressionEncoding, EncodeBuf, Encoder, Streaming};
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{ConnectError, Response};
@@ -90,7 +91,7 @@ impl Forward {
             request.set_timeout(left);
         }
         grpc.ready().await.map_err(|error| tonic::Status::from_error(error.into()))?;
-        grpc.streaming(request, call.path.clone(), BytesCodec).await
+        grpc.streaming(request, call.path.clone(), RequestCodec).await
     }
 
     async fn unary(&self, call: &Call<'_>, request: Encoded) -> Result<Encoded, Status> {
@@ -118,7 +119,9 @@ impl Forward {
         call: &Call<'_>,
         requests: AsyncItemReceiver<Encoded>,
     ) -> Result<Encoded, Status> {
-        let answers = self.open_items(call, requests).await?;
+        // Dropped with this call.
+        let (_waits, while_waited) = oneshot::channel();
+        let answers = self.open_items(call, (requests, while_waited)).await?;
         let read = read_one(answers).await.map_err(|status| end_of(&self.remote, &status));
         let (headers, reply, trailers) = read?;
         add_headers(call.context, &headers);
@@ -130,7 +133,7 @@ impl Forward {
     async fn open_items(
         &self,
         call: &Call<'_>,
-        requests: AsyncItemReceiver<Encoded>,
+        requests: Items,
     ) -> Result<Response<Streaming<Encoded>>, Status> {
         let kept = Arc::new(Mutex::new(Some(requests)));
         let mut attempts = Attempts::new(&self.remote, call.patience, false);
@@ -168,7 +171,8 @@ impl DynamicService for Forward {
                 pass_items(&self.remote, call.context, answers, replies).await
             }
             DynamicRequest::BothStreams(requests, replies) => {
-                let answers = self.open_items(call, requests).await?;
+                let (_waits, while_waited) = oneshot::channel();
+                let answers = self.open_items(call, (requests, while_waited)).await?;
                 pass_items(&self.remote, call.context, answers, replies).await
             }
         }
@@ -333,27 +337,35 @@ fn add(
     }
 }
 
-/// The requests of a call, for tonic.
+/// The items of a call, and what ends when nobody waits for its answer any more.
+type Items = (AsyncItemReceiver<Encoded>, oneshot::Receiver<()>);
+
+/// The requests of a call, for tonic. One of `None` resets it.
 enum Requests {
     One(Option<Encoded>),
     /// And where they go back to if the call is opened again.
-    Items(Option<AsyncItemReceiver<Encoded>>, Arc<Mutex<Option<AsyncItemReceiver<Encoded>>>>),
+    Items(Option<Items>, Arc<Mutex<Option<Items>>>),
 }
 
 impl Stream for Requests {
-    type Item = Encoded;
+    type Item = Option<Encoded>;
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Encoded>> {
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.get_mut() {
-            Self::One(request) => Poll::Ready(request.take()),
+            Self::One(request) => Poll::Ready(request.take().map(Some)),
             Self::Items(None, _) => Poll::Ready(None),
-            Self::Items(Some(items), _) => match Pin::new(items).poll_next(context) {
-                Poll::Ready(Some(Ok(item))) => Poll::Ready(Some(item)),
-                Poll::Ready(None) => Poll::Ready(None),
-                // The call has ended here, which drops this future and resets it there: to end the
-                // requests would be to say that these were all.
-                Poll::Ready(Some(Err(_))) | Poll::Pending => Poll::Pending,
-            },
+            Self::Items(Some((items, waits)), _) => {
+                // To end them would be to say that these were all.
+                if Pin::new(waits).poll(context).is_ready() {
+                    return Poll::Ready(Some(None));
+                }
+                match Pin::new(items).poll_next(context) {
+                    Poll::Ready(Some(Ok(item))) => Poll::Ready(Some(Some(item))),
+                    Poll::Ready(None) => Poll::Ready(None),
+                    // The call has ended here, and is dropped now.
+                    Poll::Ready(Some(Err(_))) | Poll::Pending => Poll::Pending,
+                }
+            }
         }
     }
 }
@@ -363,5 +375,38 @@ impl Drop for Requests {
         if let Self::Items(items, kept) = self {
             *lock(kept) = items.take();
         }
+    }
+}
+
+/// Sends messages as they are, and resets the call where there is none.
+#[derive(Debug, Clone, Copy, Default)]
+struct RequestCodec;
+
+impl Codec for RequestCodec {
+    type Encode = Option<Encoded>;
+    type Decode = Encoded;
+    type Encoder = Self;
+    type Decoder = BytesCodec;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> BytesCodec {
+        BytesCodec
+    }
+}
+
+impl Encoder for RequestCodec {
+    type Item = Option<Encoded>;
+    type Error = tonic::Status;
+
+    fn encode(
+        &mut self,
+        message: Option<Encoded>,
+        into: &mut EncodeBuf<'_>,
+    ) -> Result<(), tonic::Status> {
+        let given_up = || tonic::Status::from_error(h2::Error::from(h2::Reason::CANCEL).into());
+        BytesCodec.encode(message.ok_or_else(given_up)?, into)
     }
 }
