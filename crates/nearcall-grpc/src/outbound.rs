@@ -265,7 +265,8 @@ impl Transport for Engine {
         if !interface.methods.is_empty() {
             self.register(&remote, interface)?;
         }
-        Ok(format!("{}#{}", self.running()?.address, remote.number))
+        // Another machine is too far away for a spin to pay.
+        Ok(format!("{}?wait=block#{}", self.running()?.address, remote.number))
     }
 
     fn hunt(&self, address: &str, timeout: Duration) -> TransportFuture<()> {

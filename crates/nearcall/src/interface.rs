@@ -104,8 +104,10 @@ pub struct Interface {
 
 impl Interface {
     /// Describes an interface. Generated code has the descriptions of the interfaces that a program
-    /// was built with; [`interface_from_descriptor_set`](crate::dynamic::interface_from_descriptor_set)
-    /// makes those that it learns of when it runs.
+    /// was built with; those that it learns of when it runs, [`interface_from_descriptor_set`]
+    /// makes.
+    ///
+    /// [`interface_from_descriptor_set`]: crate::dynamic::interface_from_descriptor_set
     pub const fn new(
         name: &'static str,
         methods: &'static [&'static Method],

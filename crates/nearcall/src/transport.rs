@@ -66,6 +66,8 @@ pub const WAIT_FOR_READY: &str = "nearcall-wait-for-ready";
 static TRANSPORT: OnceLock<Box<dyn Transport>> = OnceLock::new();
 
 /// Why a transport was not installed: there is one.
+///
+/// What [`install`] fails with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AlreadyInstalled;
 

@@ -337,7 +337,7 @@ fn add(
     }
 }
 
-/// The items of a call, and what ends when nobody waits for its answer any more.
+/// The items of a call, and what ends when its caller does not wait any more.
 type Items = (AsyncItemReceiver<Encoded>, oneshot::Receiver<()>);
 
 /// The requests of a call, for tonic. One of `None` resets it.

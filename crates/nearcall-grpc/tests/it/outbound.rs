@@ -36,7 +36,7 @@ fn url(stage: &Stage) -> String {
     format!("grpc://{}", stage.place())
 }
 
-/// A port at which nobody listens.
+/// A port at which no server listens.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

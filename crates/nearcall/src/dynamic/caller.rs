@@ -40,7 +40,7 @@ pub(super) struct Described(RwLock<Option<Description>>);
 /// The answer of one instance of a server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Description {
-    /// Of the connections: while it is the same, nobody has connected to another instance.
+    /// Of the connections: while it is the same, no thread has connected to another instance.
     pub(super) generation: u64,
     /// `None`: the connection does not say.
     pub(super) instance: Option<[u8; 16]>,

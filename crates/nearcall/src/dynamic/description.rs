@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** an interface lives as long as the process, as those of generated code do; equal
 //! ones are one; what all of them take is bounded.
-//! **Not here:** the types of messages: nobody decodes one here.
+//! **Not here:** the types of messages: none is decoded here.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -87,7 +87,7 @@ impl<T: DynamicService> Dispatcher for DynamicDispatcher<T> {
                 service.serve(context, Unary(request)).await
             }),
             MethodKind::Oneway => incoming.oneway_async(runner, |context, request| async move {
-                // There is nobody to tell.
+                // No caller waits for it.
                 let _ = service.serve(context, Unary(request)).await;
             }),
             MethodKind::ReplyStream => {
