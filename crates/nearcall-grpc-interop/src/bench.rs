@@ -4,11 +4,12 @@
 //! is the median of the ratios of neighbouring blocks.
 //! **Not here:** pinning (`taskset` of the caller of this program).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use nearcall::Client;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::testing::{

@@ -246,7 +246,7 @@ impl Engine {
     /// Has the server forward an interface, unless it does.
     fn register(&self, remote: &Arc<Remote>, interface: &'static Interface) -> Result<(), String> {
         let mut registered = lock(&remote.registered);
-        if !registered.iter().any(|name| *name == interface.name) {
+        if !registered.contains(&interface.name) {
             self.running()?.register(remote, interface)?;
             registered.push(interface.name);
         }

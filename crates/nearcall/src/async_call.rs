@@ -84,7 +84,7 @@ impl AsyncObjectRef {
         address: &str,
     ) -> Result<Self, BadAddress> {
         let name = ObjectName::new(client, interface, address)?;
-        let route = client.async_route(&name.address);
+        let route = client.async_route(&name.place);
         let number = object_id(&name.object());
         let interceptors = client.shared().settings.interceptors.clone();
         let object = Object { number, name, interceptors, route, client: client.clone() };
@@ -101,7 +101,7 @@ impl AsyncObjectRef {
 
     /// Returns where the object is.
     pub fn address(&self) -> &Address {
-        &self.object.name.given
+        &self.object.name.address
     }
 
     /// Calls a method.

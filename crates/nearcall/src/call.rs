@@ -126,7 +126,7 @@ impl ObjectRef {
 
     /// Returns where the object is.
     pub fn address(&self) -> &Address {
-        &self.object.name.given
+        &self.object.name.address
     }
 
     /// Returns the client that calls it.
@@ -468,14 +468,14 @@ impl ObjectRef {
             let registry = &core.services().registry;
             let local = |dispatcher: Rc<Registered>| Target::Local(dispatcher, registry.epoch());
             let short_circuits = client.shared().short_circuits();
-            let here = registry.server_at(&name.address.at).filter(|_| short_circuits);
+            let here = registry.server_at(&name.place.at).filter(|_| short_circuits);
             if let Some(server) = here {
                 match server.object(*number) {
                     Some(dispatcher) => local(dispatcher),
                     None => return Err(name.explain(server.no_such_object())),
                 }
             } else if short_circuits
-                && let Some(object) = HostedObject::find(&name.address, &name.object())
+                && let Some(object) = HostedObject::find(&name.place, &name.object())
             {
                 Target::Hosted(object)
             } else {
@@ -517,7 +517,7 @@ impl fmt::Debug for ObjectRef {
         let name = &self.object.name;
         f.debug_struct("ObjectRef")
             .field("object", &name.object())
-            .field("address", &name.given)
+            .field("address", &name.address)
             .finish_non_exhaustive()
     }
 }

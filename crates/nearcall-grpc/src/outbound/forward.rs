@@ -7,7 +7,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::Stream;
 use http::uri::PathAndQuery;
@@ -16,7 +16,7 @@ use nearcall::dynamic::{DynamicRequest, DynamicService, Encoded};
 use nearcall::service::Interface;
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender};
 use nearcall::transport::WAIT_FOR_READY;
-use nearcall::{CallContext, Code, Status};
+use nearcall::{CallContext, Code, Deadline, Status};
 use tokio::sync::oneshot;
 use tonic::codec::{Codec, CompressionEncoding, EncodeBuf, Encoder, Streaming};
 use tonic::metadata::MetadataMap;
@@ -44,7 +44,7 @@ struct Call<'a> {
     path: PathAndQuery,
     is_idempotent: bool,
     /// Until when another machine that cannot be reached is tried again.
-    patience: Option<Instant>,
+    patience: Option<Deadline>,
 }
 
 impl Forward {
@@ -63,9 +63,8 @@ impl Forward {
             ReconnectPolicy::Wait(span) | ReconnectPolicy::AtOnce(span) => Some(span),
             _ => None,
         };
-        // A span without end ends with the deadline, which drops the call.
-        let end = |span| Instant::now().checked_add(span).unwrap_or_else(far_future);
-        Ok(Call { context, path, is_idempotent, patience: span.map(end) })
+        let patience = span.map(Deadline::after);
+        Ok(Call { context, path, is_idempotent, patience })
     }
 
     /// Opens the call over one connection.
@@ -182,7 +181,7 @@ impl DynamicService for Forward {
 /// The attempts to make one call: again where that does no harm.
 struct Attempts<'a> {
     remote: &'a Remote,
-    patience: Option<Instant>,
+    patience: Option<Deadline>,
     may_resend: bool,
     resends: usize,
     /// Addresses that were tried and not reached since the last pause.
@@ -192,7 +191,7 @@ struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    fn new(remote: &'a Remote, patience: Option<Instant>, may_resend: bool) -> Self {
+    fn new(remote: &'a Remote, patience: Option<Deadline>, may_resend: bool) -> Self {
         let (resends, tried, places, pause) = (0, 0, 1, PAUSE_MIN);
         Self { remote, patience, may_resend, resends, tried, places, pause }
     }
@@ -236,7 +235,7 @@ impl<'a> Attempts<'a> {
 
     /// Waits before all addresses are tried again.
     async fn wait(&mut self, status: Status) -> Result<(), Status> {
-        if self.patience.is_none_or(|end| Instant::now() >= end) {
+        if self.patience.is_none_or(Deadline::has_passed) {
             return Err(status);
         }
         self.remote.look_again();
@@ -256,11 +255,6 @@ fn end_of(remote: &Remote, status: &tonic::Status) -> Status {
         )),
         _ => convert::from_grpc(status),
     }
-}
-
-/// The end of a span that no clock can hold.
-fn far_future() -> Instant {
-    Instant::now() + Duration::from_secs(u32::MAX.into())
 }
 
 /// Returns whether no server has seen the call.

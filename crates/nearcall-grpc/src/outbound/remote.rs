@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
-use nearcall::Status;
 use nearcall::client::ReconnectPolicy;
+use nearcall::{Deadline, Status};
 use tokio::runtime::Handle;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri};
 
@@ -58,8 +58,8 @@ pub(super) struct Remote {
 #[derive(Default)]
 struct Reached {
     places: Arc<[Place]>,
-    /// When the names were resolved last; `None`: they are to be.
-    looked: Option<Instant>,
+    /// Until when the names need not be resolved again; `None`: they are to be.
+    fresh_until: Option<Deadline>,
     /// When the files of certificates were changed last.
     files: Vec<Option<SystemTime>>,
 }
@@ -118,13 +118,13 @@ impl Remote {
 
     /// Has the names resolved again by the next call.
     pub(super) fn look_again(&self) {
-        lock(&self.reached).looked = None;
+        lock(&self.reached).fresh_until = None;
     }
 
     async fn places(&self) -> Result<Arc<[Place]>, Status> {
         let (known, files) = {
             let reached = lock(&self.reached);
-            let is_fresh = reached.looked.is_some_and(|at| at.elapsed() < LOOK_INTERVAL);
+            let is_fresh = reached.fresh_until.is_some_and(|until| !until.has_passed());
             if is_fresh {
                 return Ok(Arc::clone(&reached.places));
             }
@@ -151,8 +151,8 @@ impl Remote {
             return Err(Status::unavailable(format!("{}: {why}", self.address)));
         }
         let places: Arc<[Place]> = places.into();
-        let (kept, looked) = (Arc::clone(&places), Some(Instant::now()));
-        *lock(&self.reached) = Reached { places: kept, looked, files: now };
+        let fresh_until = Some(Deadline::after(LOOK_INTERVAL));
+        *lock(&self.reached) = Reached { places: Arc::clone(&places), fresh_until, files: now };
         Ok(places)
     }
 

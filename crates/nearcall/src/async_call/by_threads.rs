@@ -47,7 +47,7 @@ enum State {
 impl AsyncObjectRef {
     /// Returns an object for the threads of a client, whose interceptors see its calls elsewhere.
     pub(crate) fn for_threads(client: &Client, name: &ObjectName, number: u64) -> Self {
-        let (route, name) = (client.async_route(&name.address), name.clone());
+        let (route, name) = (client.async_route(&name.place), name.clone());
         let object =
             Object { number, name, interceptors: Chain::default(), route, client: client.clone() };
         Self { object: Arc::new(object), options: None }

@@ -51,7 +51,7 @@ impl ObjectRef {
             let policy = policy.without_patience();
             let _ = core.block_on(self.shared().connect(policy, deadline))?;
         }
-        let failure = match core.connect_by(policy, &self.object.name.address, deadline) {
+        let failure = match core.connect_by(policy, &self.object.name.place, deadline) {
             Ok(connection) => return Ok(Target::Remote(connection)),
             Err(failure) => failure,
         };

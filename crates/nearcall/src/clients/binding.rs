@@ -59,10 +59,10 @@ impl Drop for Slot {
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectName {
     pub(crate) interface: &'static Interface,
-    /// Where calls go.
+    /// As the program has it.
     pub(crate) address: Address,
-    /// What the program has said: another one if a transport carries the calls.
-    pub(crate) given: Address,
+    /// Where calls go: another one if a transport carries them.
+    pub(crate) place: Address,
 }
 
 impl ObjectName {
@@ -76,14 +76,14 @@ impl ObjectName {
         interface: &'static Interface,
         address: &str,
     ) -> Result<Self, BadAddress> {
-        let given: Address = address.parse()?;
-        let address = transport::place_of(&given, interface, client.reconnect())?;
-        Ok(Self { interface, address, given })
+        let address: Address = address.parse()?;
+        let place = transport::place_of(&address, interface, client.reconnect())?;
+        Ok(Self { interface, address, place })
     }
 
     /// Returns the name under which a server has the object.
     pub(crate) fn object(&self) -> String {
-        self.interface.object_name(self.address.instance())
+        self.interface.object_name(self.place.instance())
     }
 
     /// Adds which object it was that the server lacks, or that lacks a method. What a service gave
@@ -93,7 +93,7 @@ impl ObjectName {
         if status.lack().is_none() {
             return status;
         }
-        let text = format!("{} at {}: {}", self.object(), self.given.at, status.message());
+        let text = format!("{} at {}: {}", self.object(), self.address.at, status.message());
         let sent = status.reply_metadata();
         Status::new(status.code(), text).with_entries(sent.trailers).with_headers(sent.headers)
     }

@@ -27,7 +27,7 @@ pub(crate) fn show_start(
 ) -> Result<(ObservedCall, CallOptions), Status> {
     let head = CallHead { interface: name.interface, method, deadline, request_bytes };
     let mut metadata = options.entries().clone();
-    let observed = chain.start(head, &OtherEnd::Server(&name.given), &[], &mut metadata)?;
+    let observed = chain.start(head, &OtherEnd::Server(&name.address), &[], &mut metadata)?;
     // The deadline that they have seen is that of the call.
     Ok((observed, options.with(deadline, metadata)))
 }
