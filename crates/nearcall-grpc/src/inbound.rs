@@ -192,8 +192,9 @@ impl GatewayBuilder {
     ///
     /// [`GatewayError::Expose`]: an address or a name cannot be used, a name is one that the
     /// gateway answers to itself, or two servers have the interface and
-    /// [`balance`](Self::balance) was not said. [`GatewayError::Listen`]: a place cannot be used, or other machines reach it and the
-    /// gateway has neither [`tls`](Self::tls) nor [`insecure`](Self::insecure).
+    /// [`balance`](Self::balance) was not said. [`GatewayError::Listen`]: a place cannot be used,
+    /// or other machines reach it and the gateway has neither [`tls`](Self::tls) nor
+    /// [`insecure`](Self::insecure).
     /// [`GatewayError::Tls`]: a file cannot be used. [`GatewayError::Threads`].
     pub fn start(self) -> Result<RunningGateway, GatewayError> {
         let (shared, listeners) = self.prepare()?;

@@ -8,15 +8,16 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
@@ -25,8 +26,8 @@ use tokio::time::{sleep, timeout};
 use super::Shared;
 use super::counters::{Counters, count};
 use super::limits::{
-    ACCEPT_PAUSE, CONNECTION_WINDOW_BYTES, GatewayLimits, PREFACE_BYTES, REQUEST_WINDOW_BYTES,
-    SEND_BUFFER_BYTES,
+    ACCEPT_PAUSE, CONNECTION_WINDOW_BYTES, GatewayLimits, LINGER_TIME, PREFACE_BYTES,
+    REQUEST_WINDOW_BYTES, SEND_BUFFER_BYTES,
 };
 use super::tls::names_in;
 
@@ -95,8 +96,8 @@ async fn connection(
     // Small messages go out at once.
     let _ = stream.set_nodelay(true);
     let counters = Arc::clone(&shared.counters);
-    let stream = Counted { stream, counters, read: Arc::default() };
-    let read = Arc::clone(&stream.read);
+    let stream = Counted { stream, counters, read: Arc::default(), closing: Arc::default() };
+    let (read, closing) = (Arc::clone(&stream.read), Arc::clone(&stream.closing));
     let served = match &shared.certificates {
         None => {
             let peer = Peer { address, names: Vec::new() };
@@ -127,6 +128,19 @@ async fn connection(
     if let Err(error) = served {
         tracing::debug!(%address, error, "a connection to the gateway has ended");
     }
+    let closing = closing.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(socket) = closing {
+        let _ = timeout(LINGER_TIME, read_to_end(socket)).await;
+    }
+}
+
+/// Reads what the peer still sends, until it closes its end as well. A socket that is closed with
+/// bytes that were not read resets the connection, and the peer loses replies that it has not read.
+async fn read_to_end(socket: OwnedFd) -> io::Result<()> {
+    let mut stream = TcpStream::from_std(std::net::TcpStream::from(socket))?;
+    let mut bytes = [0; 1 << 10];
+    while stream.read(&mut bytes).await? > 0 {}
+    Ok(())
 }
 
 type ConnectionError = Box<dyn std::error::Error + Send + Sync>;
@@ -195,6 +209,8 @@ struct Counted {
     counters: Arc<Counters>,
     /// Bytes that came over this connection.
     read: Arc<AtomicU64>,
+    /// The socket, once nothing more is sent.
+    closing: Arc<Mutex<Option<OwnedFd>>>,
 }
 
 impl Counted {
@@ -250,6 +266,8 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let socket = self.stream.as_fd().try_clone_to_owned().ok();
+        *self.closing.lock().unwrap_or_else(PoisonError::into_inner) = socket;
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

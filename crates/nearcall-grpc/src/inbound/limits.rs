@@ -105,3 +105,7 @@ pub(super) const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 /// Bytes with which each connection of HTTP/2 begins.
 pub(super) const PREFACE_BYTES: u64 = 24;
+
+/// Longest time for which a connection that has ended waits for its peer to close it as well: the
+/// peer has to read the last replies only.
+pub(super) const LINGER_TIME: Duration = Duration::from_secs(1);

@@ -248,7 +248,7 @@ impl<'a> Attempts<'a> {
 /// Returns how a call has ended: by the other machine's word, or since its connection was lost.
 fn end_of(remote: &Remote, status: &tonic::Status) -> Status {
     match std::error::Error::source(status) {
-        Some(why) if status.code() == tonic::Code::Unknown => Status::unavailable(format!(
+        Some(why) if is_of_connection(status) => Status::unavailable(format!(
             "the connection to {} has ended, and the method may have run: {}",
             remote.address,
             chain_of(why)
@@ -257,16 +257,22 @@ fn end_of(remote: &Remote, status: &tonic::Status) -> Status {
     }
 }
 
+/// Returns the errors that have caused a status of this end.
+fn causes(status: &tonic::Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(std::error::Error::source(status), |error| error.source())
+}
+
+/// Returns whether the connection has ended, and not the call alone.
+fn is_of_connection(status: &tonic::Status) -> bool {
+    match causes(status).find_map(|error| error.downcast_ref::<h2::Error>()) {
+        Some(error) => !error.is_reset(),
+        None => status.code() == tonic::Code::Unknown,
+    }
+}
+
 /// Returns whether no server has seen the call.
 fn has_not_begun(status: &tonic::Status) -> bool {
-    let mut cause = std::error::Error::source(status);
-    while let Some(error) = cause {
-        if error.is::<ConnectError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    causes(status).any(|error| error.is::<ConnectError>())
 }
 
 /// Reads the answer of a call with one reply: headers, reply, trailers.

@@ -91,7 +91,7 @@ fn text_that_is_no_address_is_quoted_with_the_cause() {
         ("unix:", "must follow"),
         ("unix:/a\0b", "zero byte"),
         ("tcp://localhost", "host:port"),
-        ("http://localhost:80/", "a name has only"),
+        ("http://localhost:80/", "unknown scheme `http://`"),
         ("x?via=telepathy", "unknown mechanism `telepathy`"),
         ("x?via=shm-futx", "did you mean `shm-futex`"),
         ("x?wait=nap", "unknown wait policy `nap`"),
