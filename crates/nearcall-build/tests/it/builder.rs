@@ -96,7 +96,7 @@ fn a_renamed_item_keeps_its_name_and_id_on_the_wire() {
         "pub struct HouseAsyncCaller {",
         "pub fn start_scan_again(",
         "Method::new(0x7a47_3477, \"scan\", MethodKind::Unary)",
-        "name: \"a.Home\",",
+        "    \"a.Home\",",
     ] {
         assert!(text.contains(expected), "{expected} in {text}");
     }
