@@ -62,12 +62,8 @@ pub(crate) fn metadata_of<'a>(entries: impl Iterator<Item = (&'a str, &'a [u8])>
 
 /// Returns options that send an entry of a peer as well. One that cannot be sent is left out.
 pub(crate) fn with_entry(options: CallOptions, key: &str, value: &[u8]) -> CallOptions {
-    let added = match (key.ends_with("-bin"), std::str::from_utf8(value)) {
-        (true, _) => options.clone().metadata_bin(key, value),
-        (false, Ok(value)) => options.clone().metadata(key, value),
-        (false, Err(_)) => return options,
-    };
-    added.unwrap_or(options)
+    // As text as well: what a value may be, its key decides.
+    options.clone().metadata_bin(key, value).unwrap_or(options)
 }
 
 /// Returns an error of a nearcall server as one of gRPC.
@@ -84,12 +80,7 @@ pub(crate) fn from_grpc(status: &tonic::Status) -> Status {
     let code = number.and_then(Code::from_number).unwrap_or(Code::Unknown);
     let mut converted = Status::new(code, status.message());
     let mut add = |key: &str, value: &[u8]| {
-        let added = match (key.ends_with("-bin"), std::str::from_utf8(value)) {
-            (true, _) => converted.clone().with_metadata_bin(key, value),
-            (false, Ok(value)) => converted.clone().with_metadata(key, value),
-            (false, Err(_)) => return,
-        };
-        if let Ok(added) = added {
+        if let Ok(added) = converted.clone().with_metadata_bin(key, value) {
             converted = added;
         }
     };

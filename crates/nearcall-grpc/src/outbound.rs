@@ -238,9 +238,24 @@ impl Engine {
         Ok(remote)
     }
 
-    fn handle(&self) -> Result<Handle, Status> {
-        let running = self.running().map_err(Status::resource_exhausted)?;
-        Ok(running.runtime.clone())
+    /// Has the runtime do something with a machine.
+    fn spawn<T: Send + 'static, F>(
+        &self,
+        address: &str,
+        run: impl FnOnce(Arc<Remote>) -> F,
+    ) -> TransportFuture<T>
+    where
+        F: Future<Output = Result<T, Status>> + Send + 'static,
+    {
+        let running = self.running().map_err(Status::resource_exhausted);
+        let begun = running.and_then(|running| {
+            let remote = self.remote(address, ReconnectPolicy::default());
+            Ok((running.runtime.clone(), run(remote.map_err(Status::invalid_argument)?)))
+        });
+        Box::pin(async move {
+            let (runtime, future) = begun?;
+            runtime.spawn(future).await.map_err(|_| Status::unavailable("the process ends"))?
+        })
     }
 
     /// Has the server forward an interface, unless it does.
@@ -270,14 +285,7 @@ impl Transport for Engine {
     }
 
     fn hunt(&self, address: &str, timeout: Duration) -> TransportFuture<()> {
-        let begun = self.remote(address, ReconnectPolicy::default());
-        let begun = begun.map_err(Status::invalid_argument);
-        let begun = begun.and_then(|remote| Ok((remote, self.handle()?)));
-        Box::pin(async move {
-            let (remote, handle) = begun?;
-            let hunt = handle.spawn(async move { remote.hunt(timeout).await });
-            hunt.await.map_err(|_| Status::unavailable("the process ends"))?
-        })
+        self.spawn(address, |remote| async move { remote.hunt(timeout).await })
     }
 
     fn describe(
@@ -285,16 +293,9 @@ impl Transport for Engine {
         address: &str,
         interface: &'static str,
     ) -> TransportFuture<&'static Interface> {
-        let begun = self.remote(address, ReconnectPolicy::default());
-        let begun = begun.map_err(Status::invalid_argument);
-        let begun = begun.and_then(|remote| Ok((remote, self.handle()?)));
-        Box::pin(async move {
-            let (remote, handle) = begun?;
-            let ask = async move {
-                let (channel, _) = remote.channel().await?;
-                reflection::describe(channel, interface).await
-            };
-            handle.spawn(ask).await.map_err(|_| Status::unavailable("the process ends"))?
+        self.spawn(address, move |remote| async move {
+            let (channel, _) = remote.channel().await?;
+            reflection::describe(channel, interface).await
         })
     }
 }

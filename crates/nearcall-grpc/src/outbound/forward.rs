@@ -96,21 +96,17 @@ impl Forward {
     async fn unary(&self, call: &Call<'_>, request: Encoded) -> Result<Encoded, Status> {
         let may_resend = call.is_idempotent && self.remote.policy != ReconnectPolicy::Never;
         let mut attempts = Attempts::new(&self.remote, call.patience, may_resend);
-        let (headers, reply, trailers) = loop {
+        loop {
             let channel = attempts.channel().await?;
-            let requests = Requests::One(Some(request.clone()));
-            let reply = match self.open(call, channel, requests).await {
-                Ok(answers) => read_one(answers).await,
+            let reply = match self.open(call, channel, Requests::one(&request)).await {
+                Ok(answers) => read_one(call.context, answers).await,
                 Err(status) => Err(status),
             };
             match reply {
-                Ok(reply) => break reply,
+                Ok(reply) => return Ok(reply),
                 Err(status) => attempts.failed(status).await?,
             }
-        };
-        add_headers(call.context, &headers);
-        add_trailers(call.context, &trailers);
-        Ok(reply)
+        }
     }
 
     async fn taken(
@@ -121,11 +117,8 @@ impl Forward {
         // Dropped with this call.
         let (_waits, while_waited) = oneshot::channel();
         let answers = self.open_items(call, (requests, while_waited)).await?;
-        let read = read_one(answers).await.map_err(|status| end_of(&self.remote, &status));
-        let (headers, reply, trailers) = read?;
-        add_headers(call.context, &headers);
-        add_trailers(call.context, &trailers);
-        Ok(reply)
+        let reply = read_one(call.context, answers).await;
+        reply.map_err(|status| end_of(&self.remote, &status))
     }
 
     /// Opens a call whose requests are a stream. None of them is lost while no machine is reached.
@@ -135,11 +128,20 @@ impl Forward {
         requests: Items,
     ) -> Result<Response<Streaming<Encoded>>, Status> {
         let kept = Arc::new(Mutex::new(Some(requests)));
+        let requests = || Requests::Items(lock(&kept).take(), Arc::clone(&kept));
+        self.open_stream(call, requests).await
+    }
+
+    /// Opens a call of which nothing is sent again once a machine has seen it.
+    async fn open_stream(
+        &self,
+        call: &Call<'_>,
+        requests: impl Fn() -> Requests,
+    ) -> Result<Response<Streaming<Encoded>>, Status> {
         let mut attempts = Attempts::new(&self.remote, call.patience, false);
         loop {
             let channel = attempts.channel().await?;
-            let requests = lock(&kept).take();
-            match self.open(call, channel, Requests::Items(requests, Arc::clone(&kept))).await {
+            match self.open(call, channel, requests()).await {
                 Ok(answers) => return Ok(answers),
                 Err(status) => attempts.failed(status).await?,
             }
@@ -158,15 +160,7 @@ impl DynamicService for Forward {
             DynamicRequest::Unary(request) => self.unary(call, request).await,
             DynamicRequest::RequestStream(requests) => self.taken(call, requests).await,
             DynamicRequest::ReplyStream(request, replies) => {
-                let mut attempts = Attempts::new(&self.remote, call.patience, false);
-                let answers = loop {
-                    let channel = attempts.channel().await?;
-                    let requests = Requests::One(Some(request.clone()));
-                    match self.open(call, channel, requests).await {
-                        Ok(answers) => break answers,
-                        Err(status) => attempts.failed(status).await?,
-                    }
-                };
+                let answers = self.open_stream(call, || Requests::one(&request)).await?;
                 pass_items(&self.remote, call.context, answers, replies).await
             }
             DynamicRequest::BothStreams(requests, replies) => {
@@ -275,10 +269,11 @@ fn has_not_begun(status: &tonic::Status) -> bool {
     causes(status).any(|error| error.is::<ConnectError>())
 }
 
-/// Reads the answer of a call with one reply: headers, reply, trailers.
+/// Reads the answer of a call with one reply, and sends what goes beside it.
 async fn read_one(
+    context: &CallContext,
     answers: Response<Streaming<Encoded>>,
-) -> Result<(MetadataMap, Encoded, MetadataMap), tonic::Status> {
+) -> Result<Encoded, tonic::Status> {
     let (headers, mut answers, _) = answers.into_parts();
     let reply = answers.message().await?;
     let reply =
@@ -287,7 +282,9 @@ async fn read_one(
         return Err(tonic::Status::internal("the call has several replies and should have one"));
     }
     let trailers = answers.trailers().await?.unwrap_or_default();
-    Ok((headers, reply, trailers))
+    add_headers(context, &headers);
+    add_trailers(context, &trailers);
+    Ok(reply)
 }
 
 /// Passes the replies of a call on, one by one.
@@ -310,28 +307,18 @@ async fn pass_items(
 
 /// Sends what the other machine has sent before its reply.
 fn add_headers(context: &CallContext, metadata: &MetadataMap) {
-    let text = |key: &str, value: &str| context.add_header(key, value);
-    add(metadata, text, |key, value| context.add_header_bin(key, value));
+    add(metadata, |key, value| context.add_header_bin(key, value));
 }
 
 /// Sends what the other machine has sent with the end of the call.
 fn add_trailers(context: &CallContext, metadata: &MetadataMap) {
-    let text = |key: &str, value: &str| context.add_reply_metadata(key, value);
-    add(metadata, text, |key, value| context.add_reply_metadata_bin(key, value));
+    add(metadata, |key, value| context.add_reply_metadata_bin(key, value));
 }
 
-fn add(
-    metadata: &MetadataMap,
-    text: impl Fn(&str, &str) -> Result<(), BadMetadata>,
-    bytes: impl Fn(&str, &[u8]) -> Result<(), BadMetadata>,
-) {
+/// Adds entries, text as well: what a value may be, its key decides.
+fn add(metadata: &MetadataMap, entry: impl Fn(&str, &[u8]) -> Result<(), BadMetadata>) {
     for (key, value) in convert::entries_of(metadata) {
-        let added = match (key.ends_with("-bin"), std::str::from_utf8(&value)) {
-            (true, _) => bytes(key, &value),
-            (false, Ok(value)) => text(key, value),
-            (false, Err(_)) => continue,
-        };
-        if let Err(error) = added {
+        if let Err(error) = entry(key, &value) {
             tracing::debug!("metadata of a reply were left out: {error}");
         }
     }
@@ -345,6 +332,12 @@ enum Requests {
     One(Option<Encoded>),
     /// And where they go back to if the call is opened again.
     Items(Option<Items>, Arc<Mutex<Option<Items>>>),
+}
+
+impl Requests {
+    fn one(request: &Encoded) -> Self {
+        Self::One(Some(request.clone()))
+    }
 }
 
 impl Stream for Requests {
