@@ -185,23 +185,6 @@ impl Setup {
     fn file(&self, name: &str) -> String {
         self.directory.join(name).to_string_lossy().into_owned()
     }
-
-    /// Replaces the words in braces.
-    fn fill(&self, template: &str, served: &Served) -> String {
-        let peer = format!("127.0.0.1:{}", served.port);
-        [
-            ("{service}", served.service.clone()),
-            ("{listen}", peer.clone()),
-            ("{peer}", peer),
-            ("{port}", served.port.to_string()),
-            ("{domain}", DOMAIN.to_owned()),
-            ("{ca}", self.file("ca.pem")),
-            ("{cert}", self.file("server.pem")),
-            ("{key}", self.file("server.key")),
-        ]
-        .iter()
-        .fold(template.to_owned(), |text, (word, value)| text.replace(word, value))
-    }
 }
 
 impl Column {
@@ -261,29 +244,29 @@ impl Column {
             child.wait_for_line("listening", START_LIMIT)?;
             served.children.push(child);
         }
-        let mut command = match self.server {
+        let listen = format!("127.0.0.1:{port}");
+        let mut command = Command::new(&setup.interop);
+        match self.server {
             End::Nearcall => return Ok(served),
             End::Gateway => {
-                let program = setup.interop.to_string_lossy();
-                let gateway =
-                    format!("{program} gateway --nearcall {{service}} --listen {{listen}}");
-                words(setup, &gateway, &served)?
+                let service = &served.service;
+                command.args(["gateway", "--nearcall", service, "--listen", &listen]);
             }
             End::Tonic => {
-                let program = setup.interop.to_string_lossy();
-                words(setup, &format!("{program} serve-tonic --listen {{listen}}"), &served)?
+                command.args(["serve-tonic", "--listen", &listen]);
             }
             End::Go => {
-                let program = setup.go.join("server");
-                words(setup, &format!("{} -port {{port}}", program.display()), &served)?
+                command = Command::new(setup.go.join("server"));
+                command.args(["-port", &port.to_string()]);
             }
-        };
+        }
         if self.is_tls {
-            let tls = match self.server {
-                End::Go => "-use_tls -tls_cert_file {cert} -tls_key_file {key}",
-                _ => "--tls-cert {cert} --tls-key {key}",
-            };
-            command.args(setup.fill(tls, &served).split_whitespace());
+            let (certificate, key) = (setup.file("server.pem"), setup.file("server.key"));
+            if self.server == End::Go {
+                command.args(["-use_tls", "-tls_cert_file", &certificate, "-tls_key_file", &key]);
+            } else {
+                command.args(["--tls-cert", &certificate, "--tls-key", &key]);
+            }
         }
         let child = Child::start(&mut command)?;
         listens(&child, port)?;
@@ -332,16 +315,6 @@ impl Column {
         }
         command
     }
-}
-
-/// Returns the command that a template names.
-fn words(setup: &Setup, template: &str, served: &Served) -> io::Result<Command> {
-    let filled = setup.fill(template, served);
-    let mut words = filled.split_whitespace();
-    let program = words.next().ok_or_else(|| io::Error::other("the command is empty"))?;
-    let mut command = Command::new(program);
-    command.args(words);
-    Ok(command)
 }
 
 /// Waits until a server accepts connections at `port`.

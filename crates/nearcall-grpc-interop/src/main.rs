@@ -46,24 +46,16 @@ enum Verb {
         /// The address; port 0 is one that is free, which is printed
         #[arg(long, value_name = "HOST:PORT")]
         listen: String,
-        /// The certificate as PEM, to serve over TLS
-        #[arg(long, requires = "tls_key", value_name = "FILE")]
-        tls_cert: Option<PathBuf>,
-        /// The key of the certificate as PEM
-        #[arg(long, requires = "tls_cert", value_name = "FILE")]
-        tls_key: Option<PathBuf>,
+        #[command(flatten)]
+        own: Own,
     },
     /// Run cases by a client of nearcall
     Call {
         /// The address of a server, such as a name or grpc://HOST:PORT
         #[arg(long)]
         address: String,
-        /// What has signed the certificate of a server at grpcs://, as PEM
-        #[arg(long, requires = "domain", value_name = "FILE")]
-        ca: Option<PathBuf>,
-        /// The name in the certificate
-        #[arg(long, requires = "ca")]
-        domain: Option<String>,
+        #[command(flatten)]
+        server: ServerName,
         #[command(flatten)]
         chosen: Chosen,
     },
@@ -75,12 +67,8 @@ enum Verb {
         /// Where to listen
         #[arg(long, value_name = "HOST:PORT")]
         listen: String,
-        /// The certificate as PEM, to serve over TLS
-        #[arg(long, requires = "tls_key", value_name = "FILE")]
-        tls_cert: Option<PathBuf>,
-        /// The key of the certificate as PEM
-        #[arg(long, requires = "tls_cert", value_name = "FILE")]
-        tls_key: Option<PathBuf>,
+        #[command(flatten)]
+        own: Own,
     },
     /// Measure two ways to the test service beside each other: http://HOST:PORT by tonic,
     /// grpc://HOST:PORT or a name by nearcall
@@ -100,15 +88,33 @@ enum Verb {
         /// The address of a server: http://HOST:PORT or https://HOST:PORT
         #[arg(long)]
         address: String,
-        /// What has signed the certificate of the server, as PEM
-        #[arg(long, requires = "domain", value_name = "FILE")]
-        ca: Option<PathBuf>,
-        /// The name in the certificate
-        #[arg(long, requires = "ca")]
-        domain: Option<String>,
+        #[command(flatten)]
+        server: ServerName,
         #[command(flatten)]
         chosen: Chosen,
     },
+}
+
+/// What a server proves itself by.
+#[derive(Debug, clap::Args)]
+struct Own {
+    /// The certificate as PEM, to serve over TLS
+    #[arg(long, requires = "tls_key", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate as PEM
+    #[arg(long, requires = "tls_cert", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+}
+
+/// What a client demands of a server over TLS.
+#[derive(Debug, clap::Args)]
+struct ServerName {
+    /// What has signed the certificate of the server, as PEM
+    #[arg(long, requires = "domain", value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// The name in the certificate
+    #[arg(long, requires = "ca")]
+    domain: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -163,9 +169,9 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             server.serve_until(shutdown).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Verb::ServeTonic { listen, tls_cert, tls_key } => {
+        Verb::ServeTonic { listen, own } => {
             let shutdown = shutdown()?;
-            let tls = tls_cert.as_deref().zip(tls_key.as_deref());
+            let tls = own.tls_cert.as_deref().zip(own.tls_key.as_deref());
             let tls = tls.map(|(cert, key)| anyhow::Ok((read(cert)?, read(key)?))).transpose()?;
             let listener = tokio::net::TcpListener::bind(&listen).await;
             let listener = listener.with_context(|| format!("cannot listen at {listen}"))?;
@@ -173,11 +179,11 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             tonic_service::serve(listener, tls, shutdown).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Gateway { nearcall, listen, tls_cert, tls_key } => {
+        Verb::Gateway { nearcall, listen, own } => {
             let mut gateway = Gateway::builder()
                 .expose(&nearcall, &[TestServiceCaller::INTERFACE.name])
                 .listen(&listen);
-            if let (Some(certificate), Some(key)) = (tls_cert, tls_key) {
+            if let Some((certificate, key)) = own.tls_cert.zip(own.tls_key) {
                 gateway = gateway.tls(TlsOptions::new(certificate, key));
             }
             let shutdown = shutdown()?;
@@ -199,19 +205,19 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Call { address, ca, domain, chosen } => {
+        Verb::Call { address, server, chosen } => {
             let outbound = Outbound::new();
-            match ca.zip(domain) {
+            match server.ca.zip(server.domain) {
                 Some((ca, domain)) => outbound.ca(ca).server_name(domain).install()?,
                 None => outbound.install()?,
             }
             let names = chosen.names(cases::NAMES)?;
             print(&nearcall_client::call(&address, &names).await?, chosen.json)
         }
-        Verb::CallTonic { address, ca, domain, chosen } => {
-            let ca = ca.as_deref().map(read).transpose()?;
+        Verb::CallTonic { address, server, chosen } => {
+            let ca = server.ca.as_deref().map(read).transpose()?;
             let names = chosen.names(&tonic_client::names())?;
-            let tls = ca.as_deref().zip(domain.as_deref());
+            let tls = ca.as_deref().zip(server.domain.as_deref());
             print(&tonic_client::call(&address, tls, &names).await?, chosen.json)
         }
     }
