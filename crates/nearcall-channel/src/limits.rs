@@ -149,7 +149,7 @@ pub(crate) const PENDING_INTERVAL: Duration = Duration::from_millis(1);
 /// once for each sleep.
 pub(crate) const RINGS_PER_READ: usize = 64;
 
-/// Sleeps after which an end leaves the ring in a socket that is watched edge-triggered. One read
+/// Announced sleeps whose rings an end leaves in a socket that is watched edge-triggered. One read
 /// for so many sleeps does not show, and each ring holds some 0.8 KiB of the kernel's memory.
 pub(crate) const UNREAD_RINGS_MAX: u32 = 8;
 

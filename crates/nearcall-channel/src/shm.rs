@@ -2,8 +2,7 @@
 //!
 //! **Invariants:** each end writes only its own memory file; whatever the other end wrote is loaded
 //! once and judged; while neither end sleeps, no system call is made.
-//! **Not here:** the bounded buffer and the queue under a mutex, which have their own structures
-//! (`shm/condvar.rs`, `shm/queue.rs`).
+//! **Not here:** the bounded buffer (`shm/condvar.rs`), the queue under a mutex (`shm/queue.rs`).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,13 +11,12 @@ use nearcall_os::clock;
 use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes};
 
 use crate::channel;
-use crate::error::OpenError;
-use crate::error::{ReceiveError, SendError, Violation};
+use crate::error::{OpenError, ReceiveError, SendError, Violation};
 use crate::fds::ChannelFds;
 use crate::fragment::FragmentHeader;
 use crate::limits::{
     BELL_CHECK_INTERVAL_NS, EMPTY_POLLS_PER_CHECK, FRAGMENT_BYTES, LANE_IDLE, LANE_SLOTS,
-    RING_FRAGMENT_BYTES_MAX, SPINS_PER_LIFE_CHECK, UNREAD_RINGS_MAX,
+    RING_FRAGMENT_BYTES_MAX, SPINS_PER_LIFE_CHECK,
 };
 use crate::liveness::PeerLiveness;
 use crate::open::{Accepted, Offer};
@@ -71,8 +69,6 @@ struct ShmTransport<D> {
     wait: WaitPolicy,
     /// Sending leaves an announced sleep announced.
     stays_armed: bool,
-    /// Sleeps since rings were taken back from a descriptor that is watched edge-triggered.
-    unread_rings: Option<u32>,
     spinner: Spinner,
     liveness: Arc<PeerLiveness>,
     /// For the watch, if it begins late.
@@ -80,7 +76,7 @@ struct ShmTransport<D> {
     watch: Option<WatchGuard>,
     /// Polls that found nothing and were not allowed to wait, and fragments sent through the lane.
     empty_polls: u32,
-    /// The time when an end that is not watched over looked at its bell last.
+    /// When an end that is not watched over looked at its bell last.
     bell_looked_ns: u64,
 }
 
@@ -161,7 +157,6 @@ impl<D: Doorbell> ShmTransport<D> {
             room_worth_ringing: capacity.bytes() as u64 / 2,
             rung_at: 0,
             stays_armed: false,
-            unread_rings: None,
             wait: settings.wait,
             spinner: Spinner::new(settings.spin),
             liveness: Arc::clone(&settings.liveness),
@@ -232,14 +227,13 @@ impl<D: Doorbell> ShmTransport<D> {
     #[cold]
     fn end_announced_sleep(&mut self) {
         self.waiter.end(&self.memory.own);
-        match &mut self.unread_rings {
-            Some(rings) if *rings < UNREAD_RINGS_MAX => *rings += 1,
-            _ => self.take_rings(),
+        if !self.waiter.leaves_rings() {
+            self.doorbell.clear();
         }
     }
 
     fn take_rings(&mut self) {
-        self.unread_rings = self.unread_rings.map(|_| 0);
+        self.waiter.note_rings_taken();
         self.doorbell.clear();
     }
 
@@ -349,7 +343,9 @@ impl<D: Doorbell> ShmTransport<D> {
             };
             let slept = self.liveness.sleep_while_alive(|| match on {
                 SleepOn::Futex => self.doorbell.sleep(&self.memory, epoch, sleep_end),
-                SleepOn::Descriptor => self.doorbell.sleep_on_descriptor(sleep_end),
+                SleepOn::Descriptor | SleepOn::DescriptorEdge => {
+                    self.doorbell.sleep_on_descriptor(sleep_end)
+                }
             });
             self.waiter.end(&self.memory.own);
             let word = ready(self);
@@ -737,14 +733,14 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
 
     fn watch_edges(&mut self) {
         if D::KEEPS_RINGS {
-            self.unread_rings.get_or_insert(0);
+            self.waiter.leave_rings();
         }
     }
 
     fn note_report(&mut self, has_hung_up: bool) {
         if D::KEEPS_RINGS && has_hung_up {
             self.liveness.set_gone();
-        } else if self.unread_rings.is_some() && !self.waiter.is_announced() {
+        } else if self.waiter.leaves_rings() && !self.waiter.is_announced() {
             // For a sleep that was over by then, or for nothing: the end of no sleep takes it back.
             self.take_rings();
         }
@@ -758,7 +754,7 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
         if D::LAZY_COMMIT && self.wait == WaitPolicy::Spin {
             return None;
         }
-        let edge = self.unread_rings.is_some();
+        let edge = self.waiter.leaves_rings();
         self.doorbell.descriptor().map(|fd| Readiness { fd, writable: false, edge })
     }
 
@@ -785,9 +781,15 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
         self.ring_for_room(0);
         self.maintain_lanes(interest);
         self.doorbell.prepare(&self.memory);
+        let was_announced = self.waiter.is_announced();
         self.waiter.begin(&self.memory.own, interest, SleepOn::Descriptor);
-        let ready = self.is_ready(interest);
-        if ready || self.liveness.is_gone() {
+        let mut is_ready = self.is_ready(interest);
+        if self.waiter.has_left_many_rings() {
+            self.take_rings();
+            // One may have been for the other interest, which the caller then looks at again.
+            is_ready = was_announced || self.is_ready(interest);
+        }
+        if is_ready || self.liveness.is_gone() {
             self.waiter.end(&self.memory.own);
         }
         self.waiter.is_announced()

@@ -28,8 +28,9 @@ use std::sync::Arc;
 
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
+use crate::limits::UNREAD_RINGS_MAX;
 use crate::shm::layout::SLEEP;
-use crate::shm::layout::sleep_word::{FOR_MESSAGE, FOR_ROOM, NEXT_SLEEP, ON_DESCRIPTOR};
+use crate::shm::layout::sleep_word::{EDGE, FOR_MESSAGE, FOR_ROOM, NEXT_SLEEP, ON_DESCRIPTOR};
 use crate::sync::{Ordering, Own, Peer, fence};
 use crate::wait::Deadline;
 use crate::wait::Interest;
@@ -118,6 +119,8 @@ pub(crate) enum SleepOn {
     Futex,
     /// On the descriptor.
     Descriptor,
+    /// On the descriptor, in which it leaves rings unread: a ring that has no room does not wake it.
+    DescriptorEdge,
 }
 
 /// Announces this end's sleeps.
@@ -126,6 +129,9 @@ pub(crate) struct Waiter {
     number: u32,
     /// The purpose and the place of the announced sleep; zero while awake.
     announced: u32,
+    /// Sleeps announced since rings were taken back, where they are left in the descriptor: each
+    /// brings one at most.
+    unread_rings: Option<u32>,
 }
 
 impl Waiter {
@@ -137,9 +143,13 @@ impl Waiter {
     pub(crate) fn begin(&mut self, own: &impl Own, interest: Interest, on: SleepOn) {
         self.number = self.number.wrapping_add(NEXT_SLEEP);
         let reason = reason(interest);
-        let place = match on {
-            SleepOn::Futex => 0,
-            SleepOn::Descriptor => ON_DESCRIPTOR,
+        let place = match (on, &mut self.unread_rings) {
+            (SleepOn::Futex, _) => 0,
+            (SleepOn::Descriptor, None) => ON_DESCRIPTOR,
+            (SleepOn::Descriptor | SleepOn::DescriptorEdge, rings) => {
+                *rings = rings.map(|rings| rings + 1);
+                ON_DESCRIPTOR | EDGE
+            }
         };
         self.announced |= reason | place;
         own.store32(SLEEP, self.number | self.announced, Ordering::Relaxed);
@@ -159,6 +169,27 @@ impl Waiter {
     #[inline]
     pub(crate) fn is_announced(&self) -> bool {
         self.announced != 0
+    }
+
+    /// From now on the rings of sleeps on the descriptor are left there, a few at a time.
+    pub(crate) fn leave_rings(&mut self) {
+        self.unread_rings.get_or_insert(0);
+    }
+
+    #[inline]
+    pub(crate) fn leaves_rings(&self) -> bool {
+        self.unread_rings.is_some()
+    }
+
+    /// Returns whether rings are to be taken back before this sleep.
+    #[inline]
+    pub(crate) fn has_left_many_rings(&self) -> bool {
+        self.unread_rings > Some(UNREAD_RINGS_MAX)
+    }
+
+    #[inline]
+    pub(crate) fn note_rings_taken(&mut self) {
+        self.unread_rings = self.unread_rings.map(|_| 0);
     }
 
     /// Returns whether a sleep on the descriptor is announced, for this reason at least.
@@ -207,6 +238,10 @@ impl Waker {
             return None;
         }
         self.rung = sleep;
-        Some(if sleep & ON_DESCRIPTOR == 0 { SleepOn::Futex } else { SleepOn::Descriptor })
+        Some(match (sleep & ON_DESCRIPTOR, sleep & EDGE) {
+            (0, _) => SleepOn::Futex,
+            (_, 0) => SleepOn::Descriptor,
+            _ => SleepOn::DescriptorEdge,
+        })
     }
 }

@@ -296,10 +296,12 @@ pub(crate) mod sleep_word {
     pub(crate) const FOR_ROOM: u32 = 2;
     /// The owner waits on the descriptor.
     pub(crate) const ON_DESCRIPTOR: u32 = 4;
+    /// The owner leaves rings in the descriptor: only one more reports that there is something.
+    pub(crate) const EDGE: u32 = 8;
     /// The increment of the number for one sleep.
-    pub(crate) const NEXT_SLEEP: u32 = 8;
+    pub(crate) const NEXT_SLEEP: u32 = 16;
 
-    const _: () = assert!(FOR_MESSAGE | FOR_ROOM | ON_DESCRIPTOR == NEXT_SLEEP - 1);
+    const _: () = assert!(FOR_MESSAGE | FOR_ROOM | ON_DESCRIPTOR | EDGE == NEXT_SLEEP - 1);
 }
 
 /// A lane: a segment of room for fragments, and the indirect frames that name their places.

@@ -99,7 +99,7 @@ impl Words {
     fn ring_for(&self, peer: &Self, waiter: SleepOn) {
         match waiter {
             SleepOn::Futex => self.ring(),
-            SleepOn::Descriptor => peer.send(),
+            SleepOn::Descriptor | SleepOn::DescriptorEdge => peer.send(),
         }
     }
 
@@ -255,7 +255,7 @@ fn sleep_once(
     if !is_there() {
         match on {
             SleepOn::Futex => peer.futex_wait(epoch),
-            SleepOn::Descriptor => own.poll(),
+            SleepOn::Descriptor | SleepOn::DescriptorEdge => own.poll(),
         }
     }
     waiter.end(own);

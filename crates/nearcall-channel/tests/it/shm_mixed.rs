@@ -288,6 +288,21 @@ fn a_flood_of_rings_leaves_room_for_the_next_one() {
     }
 }
 
+/// Its own process has filled it. The other end would not notice the message: an error, not a wait.
+#[test]
+fn an_end_whose_bell_is_full_is_gone() {
+    let waits = Waits::InLoop(WaitPolicy::Adaptive);
+    let (mut client, mut server) = pair(waits, waits);
+    server.watch_edges();
+    assert!(server.arm(Interest::Receive));
+    let bell = client.readiness(Interest::Receive).unwrap().fd;
+    while socket::try_send(bell, &[1]).unwrap().is_some() {}
+    client.send(&pattern(0, 8), patient()).unwrap();
+    assert!(matches!(client.receive(patient()), Err(ReceiveError::PeerGone)));
+    // What came is still there.
+    assert_eq!(server.receive_into(&mut [0; 8], Deadline::NOW).unwrap(), 8);
+}
+
 #[test]
 fn a_flood_of_rings_wakes_a_loop_a_few_times() {
     let waits = Waits::InLoop(WaitPolicy::Adaptive);

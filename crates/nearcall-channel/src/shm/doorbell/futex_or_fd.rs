@@ -2,9 +2,11 @@
 //! loop. The sleeper chooses, each time that it sleeps, and says so in its sleep word.
 //!
 //! **Invariants:** a ring never waits and raises no signal, whatever the other end does; an
-//! end that is awake is not rung. A full socket means that the bell is rung already. The hang-up of
-//! the socket reports the death of the other end to an end that never sleeps on the futex; for one
-//! that does, the watcher reports it from its first such sleep on (`shm.rs`).
+//! end that is awake is not rung. A full socket means that the bell is rung already, or, where the
+//! sleeper leaves rings unread, which are too few to fill it, that its own process has filled it:
+//! then the connection ends. The hang-up of the socket reports the death of the other end to an end
+//! that never sleeps on the futex; for one that does, the watcher reports it from its first such
+//! sleep on (`shm.rs`).
 //! **Not here:** announcing sleeps and choosing which end to ring (`doorbell.rs`).
 
 use std::io;
@@ -40,16 +42,17 @@ impl FutexOrFdDoorbell {
         }
     }
 
-    /// Rings on the socket. Without memory the kernel has tried to free some, so it is asked again.
+    /// Rings on the socket, if it has room. Without memory the kernel has tried to free some, so it
+    /// is asked again.
     #[inline]
-    fn ring_socket(&self) -> io::Result<()> {
+    fn ring_socket(&self) -> io::Result<Option<usize>> {
         let mut tries = 1;
         loop {
             match socket::try_send(&self.socket, &[1]) {
                 Err(error) if socket::is_out_of_memory(&error) && tries < RING_TRIES_MAX => {
                     tries += 1
                 }
-                outcome => return outcome.map(drop),
+                outcome => return outcome,
             }
         }
     }
@@ -112,7 +115,11 @@ impl Doorbell for FutexOrFdDoorbell {
     fn ring_for(&self, memory: &Memory, waiter: SleepOn) -> io::Result<()> {
         match waiter {
             SleepOn::Futex => self.ring(memory),
-            SleepOn::Descriptor => self.ring_socket(),
+            SleepOn::Descriptor => self.ring_socket().map(drop),
+            SleepOn::DescriptorEdge => match self.ring_socket()? {
+                Some(_) => Ok(()),
+                None => Err(io::ErrorKind::WouldBlock.into()),
+            },
         }
     }
 
