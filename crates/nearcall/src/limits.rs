@@ -182,6 +182,10 @@ pub(crate) const EMPTY_WAKES_REST: u64 = 4;
 /// the kernel that has found its descriptor ready, and the round.
 pub(crate) const EMPTY_WAKE_COST_NS: u64 = 1_000;
 
+/// Items that a caller sends without a look at whether their call has ended, where that look is a
+/// system call, which costs a tenth of an item.
+pub(crate) const UNLOOKED_ITEMS_MAX: u32 = 16;
+
 /// Packets of the control line, each a segment of memory that the peer has made or taken back,
 /// after which a turn ends: some hundreds of microseconds. A correct peer sends one or two with a
 /// message.

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use nearcall_channel::DataPath;
 use nearcall_wire::{HEADER_BYTES, OutgoingCall};
 
 use crate::async_call::AsyncStreamedCall;
@@ -18,6 +19,7 @@ use crate::connection::{Connection, ItemUnsent, Outcome, Reply, SendMode};
 use crate::deadline::Deadline;
 use crate::decoded_size::{MessageType, Part};
 use crate::interceptor::ObservedCall;
+use crate::limits::UNLOOKED_ITEMS_MAX;
 use crate::metadata::ReplyMetadata;
 use crate::options::DEFAULT_OPTIONS;
 use crate::status::Status;
@@ -62,6 +64,8 @@ pub(super) struct StreamedCall {
     deadline: Deadline,
     stream: Arc<CallStream>,
     state: RefCell<State>,
+    /// Items sent since the end of the call was looked for.
+    unlooked_items: Cell<u32>,
     /// If the client has interceptors.
     observed: Cell<Option<Box<ObservedCall>>>,
 }
@@ -85,9 +89,10 @@ impl StreamedCall {
     ) -> Self {
         let (state, observed, (call, stream)) =
             (RefCell::new(State::Open), Cell::new(None), started);
+        let unlooked_items = Cell::new(0);
         let interface = in_use.binding().name.interface;
         stream.expect(MessageType { interface, method, part: Part::Reply });
-        Self { in_use, connection, call, method, deadline, stream, state, observed }
+        Self { in_use, connection, call, method, deadline, stream, state, unlooked_items, observed }
     }
 
     /// Has the interceptors see the end of the call.
@@ -225,7 +230,11 @@ impl StreamedCall {
             return Err(self.no_more_items());
         }
         // Its end may have come: an item after that goes nowhere, and credit would hide it long.
-        if self.connection.poll_ready(1) && !self.connection.is_closed() {
+        let is_in_memory = self.connection.mechanism().data_path() == DataPath::SharedMemory;
+        let unlooked = self.unlooked_items.get() + 1;
+        let is_due = unlooked > UNLOOKED_ITEMS_MAX || is_in_memory;
+        self.unlooked_items.set(if is_due { 0 } else { unlooked });
+        if is_due && self.connection.poll_ready(1) && !self.connection.is_closed() {
             self.connection.look_ahead();
         }
         match self.connection.send_item(self.call.into(), item, mode) {
