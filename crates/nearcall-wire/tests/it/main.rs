@@ -4,7 +4,9 @@
 //! **Not here:** details of the tables, which are tested beside the code.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod document;
 mod frames;
+mod golden;
 mod headers;
 mod hostile;
 mod link;
