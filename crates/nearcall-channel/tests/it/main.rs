@@ -38,6 +38,9 @@ macro_rules! for_each_mechanism {
 use for_each_mechanism;
 
 mod conformance;
+mod document;
+#[path = "../../../nearcall-wire/tests/it/golden.rs"]
+mod golden;
 mod handshake;
 mod hostile_region;
 mod interrupt;
