@@ -1,16 +1,19 @@
 //! A stream of replies that reports progress, and a stream of requests that uploads parts.
 //!
 //! Items arrive in order and none is lost. A receiver that is slow stops the sender of its stream
-//! and nothing else. A stream ends with a status, as every call does.
+//! and nothing else. A stream ends with a status, as every call does. With `serve ADDRESS` it is a
+//! server for clients of other processes, such as `python/plain_client.py`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
+use std::env;
 use std::error::Error;
 use std::process;
 use std::thread;
 
+use nearcall::server::TerminationSignals;
 use nearcall::stream::{ItemReceiver, ItemSender};
-use nearcall::{Bytes, Client, Context, Server, Status};
+use nearcall::{Bytes, Client, Context, EventLoop, Server, Status};
 
 use self::home::{
     Archive, ArchiveCaller, ArchiveDispatcher, BrewRequest, Brewer, BrewerCaller, BrewerDispatcher,
@@ -70,7 +73,24 @@ fn count(parts: &ItemReceiver<Part>) -> Result<StoreReply, Status> {
     Ok(reply)
 }
 
+/// Serves at `address` until SIGTERM or SIGINT.
+fn serve(address: &str) -> Result<(), Box<dyn Error>> {
+    let _termination = TerminationSignals::install()?;
+    let event_loop = EventLoop::new()?;
+    let server = Server::new(&event_loop);
+    server.register(BrewerDispatcher::new(Machine))?;
+    server.register(ArchiveDispatcher::new(Machine))?;
+    println!("listening at {}", server.listen(address)?);
+    Ok(server.run_until_signal(&event_loop)?)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    if let [verb, address] = &words[..]
+        && verb == "serve"
+    {
+        return serve(address);
+    }
     let address = format!("unix:@nearcall-streams-{}", process::id());
     let server = Server::builder()
         .register(BrewerDispatcher::new(Machine))

@@ -2,8 +2,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../../nearcall-wire/tests/it/golden.rs"]
+mod golden;
 mod heater;
 mod hosted;
+mod plain_client;
 mod program;
 mod runs;
 mod thermostat;

@@ -32,7 +32,13 @@ impl Ended {
 /// Runs an example to its end, with `stdin` as its input.
 #[track_caller]
 pub(crate) fn run(example: &str, arguments: &[&str], stdin: &str) -> Ended {
-    let mut child = spawn(command(example, arguments).stdin(Stdio::piped()).stderr(Stdio::piped()));
+    end_of(&mut command(example, arguments), stdin)
+}
+
+/// Runs a command whose stdout is a pipe to its end, with `stdin` as its input.
+#[track_caller]
+pub(crate) fn end_of(command: &mut Command, stdin: &str) -> Ended {
+    let mut child = spawn(command.stdin(Stdio::piped()).stderr(Stdio::piped()));
     let pipes = child.pipes();
     // Less than a pipe holds, so this does not wait.
     pipes.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
