@@ -12,8 +12,9 @@ use nearcall_os::descriptor::{receive_with_fds, send_with_fds};
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket::{self, Kind};
 
-use crate::golden::{Turn, block};
+use crate::golden::{PROTOCOL, Turn, block};
 use crate::support::prelude::*;
+use crate::support::raw::{CONSUMED, FRAMES, LAYOUT};
 
 /// Has `ours`, the server's end of a control line, answer a client as the document does. Returns
 /// the server's end of the stream.
@@ -125,5 +126,17 @@ fn the_reasons_of_a_refusal_have_the_numbers_of_the_document() {
             }
             other => panic!("{number}: {other:?}"),
         }
+    }
+}
+
+/// What the tests of hostile memory know of it, which a server takes.
+#[test]
+fn the_picture_of_shared_memory_is_the_one_of_the_document() {
+    for text in [
+        format!("layout version u32 = {LAYOUT}"),
+        format!("{CONSUMED}  consumed u64"),
+        format!("{FRAMES}  ring: ring_bytes"),
+    ] {
+        assert!(PROTOCOL.contains(&text), "docs/protocol.md does not have `{text}`");
     }
 }

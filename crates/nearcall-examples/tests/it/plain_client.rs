@@ -16,7 +16,7 @@ use nearcall_os::descriptor::{receive_with_fds, send_with_fds};
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket::{UnixAddress, unix_connect};
 
-use crate::golden::{Turn, block};
+use crate::golden::{PROTOCOL, Turn, block};
 use crate::program::{Ended, end_of, start};
 
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
@@ -152,6 +152,19 @@ fn a_client_in_python_streams_both_ways() {
         check(&[&[address], &parts[..]].concat(), 0, "stored 3 parts, 130 bytes", "");
         check(&[address, "store"], 0, "stored 0 parts, 0 bytes", "");
     });
+}
+
+#[test]
+fn the_numbers_of_names_in_the_document_are_those_of_its_bytes() {
+    let call = block("thermostat")[0].to_send();
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |high, low| high << 8 | u64::from(*low));
+    let (method, object) = (number(&call[20..24]), number(&call[32..40]));
+    for row in [
+        format!("| `home.v1.Thermostat` | `{object:#x}` |"),
+        format!("| `home.v1.Thermostat/SetTarget` | `{method:#x}` |"),
+    ] {
+        assert!(PROTOCOL.contains(&row), "docs/protocol.md does not have `{row}`");
+    }
 }
 
 #[test]
