@@ -25,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("nearcall-grpc", &["nearcall", "nearcall-os"]),
+    ("nearcall-c", &["nearcall"]),
     ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),

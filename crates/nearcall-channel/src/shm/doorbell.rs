@@ -119,7 +119,7 @@ pub(crate) enum SleepOn {
     Futex,
     /// On the descriptor.
     Descriptor,
-    /// On the descriptor, in which it leaves rings unread: a ring that has no room does not wake it.
+    /// On the descriptor, in which it leaves rings unread: a ring without room does not wake it.
     DescriptorEdge,
 }
 

@@ -11,6 +11,7 @@ use super::description::{interface_from_descriptor_set, interface_named};
 use crate::address::Address;
 use crate::call::{ObjectRef, PendingCall};
 use crate::clients::Client;
+use crate::codec::Message;
 use crate::control::{DescribeReply, DescribeRequest, ServerCaller};
 use crate::interface::{Interface, Method, MethodKind};
 use crate::options::CallOptions;
@@ -21,9 +22,10 @@ use crate::transport;
 
 /// Calls the methods of an object by their names, in this thread or elsewhere.
 ///
-/// Requests and replies are [`Encoded`] messages, which are not decoded on the way. The shapes of
-/// the methods and their options come from the server, which is asked at the first call to each of
-/// its instances. [`AsyncDynamicCaller`](super::AsyncDynamicCaller) has the same as futures.
+/// Replies are [`Encoded`] messages, which are not decoded on the way; so are requests, or messages
+/// of any type, where that is known. The shapes of the methods and their options come from the
+/// server, which is asked at the first call to each of its instances.
+/// [`AsyncDynamicCaller`](super::AsyncDynamicCaller) has the same as futures.
 ///
 /// The errors of calls are those of [`ObjectRef`], and `UNIMPLEMENTED`: there is no such method, or
 /// it has another shape; the text says how to call it.
@@ -190,7 +192,7 @@ impl DynamicCaller {
     ///
     /// As [`ObjectRef::call`], and `UNIMPLEMENTED`: there is no such method, or it has another
     /// shape.
-    pub fn call(&self, method: &str, request: &Encoded) -> Result<Encoded, Status> {
+    pub fn call(&self, method: &str, request: &impl Message) -> Result<Encoded, Status> {
         let method = self.method(method, MethodKind::Unary)?;
         self.object.call(method, request, |never: &NoService, _, _| match *never {})
     }
@@ -200,7 +202,7 @@ impl DynamicCaller {
     /// # Errors
     ///
     /// None: a call that could not be started ends with the reason.
-    pub fn start(&self, method: &str, request: &Encoded) -> PendingCall<Encoded> {
+    pub fn start(&self, method: &str, request: &impl Message) -> PendingCall<Encoded> {
         match self.method(method, MethodKind::Unary) {
             Ok(method) => self.object.start(method, request),
             Err(status) => PendingCall::failed(status),
@@ -212,7 +214,7 @@ impl DynamicCaller {
     /// # Errors
     ///
     /// As [`ObjectRef::send`], and `UNIMPLEMENTED`: there is no such one-way method.
-    pub fn send(&self, method: &str, request: &Encoded) -> Result<(), Status> {
+    pub fn send(&self, method: &str, request: &impl Message) -> Result<(), Status> {
         self.object.send(self.method(method, MethodKind::Oneway)?, request)
     }
 
@@ -224,7 +226,7 @@ impl DynamicCaller {
     pub fn open_reply_stream(
         &self,
         method: &str,
-        request: &Encoded,
+        request: &impl Message,
     ) -> Result<ReplyStream<Encoded>, Status> {
         self.object.open_reply_stream(self.method(method, MethodKind::ReplyStream)?, request)
     }

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::codec::Message;
 use crate::deadline::Deadline;
@@ -175,6 +175,11 @@ impl<R: Message> Responder<R> {
     /// Returns when the call ends by itself; `None` if it has no deadline. Reads the clock.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline.to_instant()
+    }
+
+    /// Returns how much time is left; `None` if the call has no deadline. Reads the clock.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.deadline.remaining()
     }
 
     fn end(&mut self, answer: Result<R, Status>) {

@@ -1,0 +1,192 @@
+//! What comes from C, and what goes there.
+//!
+//! **Invariants:** null, bytes that are no UTF-8 and lengths that no object can have are errors
+//! that name the argument; a struct is read as far as its size says.
+//! **Not here:** handles (`handles.rs`).
+
+use std::any::Any;
+use std::ffi::{CStr, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nearcall::Status;
+
+use crate::status::nearcall_status;
+use crate::types::{nearcall_bytes, nearcall_view};
+
+/// Within a function of the header: whoever called it keeps the header's rules, so that what it has
+/// given may be read and written as they say, until it returns.
+#[derive(Debug)]
+pub(crate) struct Border(());
+
+/// A struct whose size is its first field, for which all zeros are a value.
+///
+/// # Safety
+///
+/// It is `repr(C)`, begins with `size: usize`, and all zeros are a value of it.
+pub(crate) unsafe trait Sized_: Copy {}
+
+/// Runs the body of a function of the header, and returns how it has ended: null is `OK`.
+///
+/// # Safety
+///
+/// The caller of the function keeps the header's rules.
+pub(crate) unsafe fn border(
+    body: impl FnOnce(&Border) -> Result<(), Status>,
+) -> *mut nearcall_status {
+    let ended = catch_unwind(AssertUnwindSafe(|| body(&Border(()))));
+    match ended {
+        Ok(Ok(())) => std::ptr::null_mut(),
+        Ok(Err(status)) => nearcall_status::give(&status),
+        Err(panic) => nearcall_status::give(&panicked(&*panic)),
+    }
+}
+
+/// Runs the body of a function that returns a value, and something else where there is none.
+///
+/// # Safety
+///
+/// As that of [`border`].
+pub(crate) unsafe fn value_or<T>(other: T, body: impl FnOnce(&Border) -> Option<T>) -> T {
+    catch_unwind(AssertUnwindSafe(|| body(&Border(())))).ok().flatten().unwrap_or(other)
+}
+
+#[cold]
+fn panicked(panic: &(dyn Any + Send)) -> Status {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Status::internal(format!("a defect of libnearcall: {}", text.unwrap_or("it panicked")))
+}
+
+#[cold]
+pub(crate) fn is_null(what: &str) -> Status {
+    Status::invalid_argument(format!("`{what}` is null"))
+}
+
+impl Border {
+    /// Reads a text that ends with a zero.
+    pub(crate) fn text<'a>(&'a self, what: &str, at: *const c_char) -> Result<&'a str, Status> {
+        if at.is_null() {
+            return Err(is_null(what));
+        }
+        // SAFETY: the header asks for a text that ends with a zero.
+        let text = unsafe { CStr::from_ptr(at) };
+        let no_text = |_| Status::invalid_argument(format!("`{what}` is not UTF-8"));
+        text.to_str().map_err(no_text)
+    }
+
+    /// Reads a text that may be missing.
+    pub(crate) fn optional_text<'a>(
+        &'a self,
+        what: &str,
+        at: *const c_char,
+    ) -> Result<Option<&'a str>, Status> {
+        if at.is_null() { Ok(None) } else { self.text(what, at).map(Some) }
+    }
+
+    /// Reads an array.
+    pub(crate) fn array<'a, T>(
+        &'a self,
+        what: &str,
+        at: *const T,
+        count: usize,
+    ) -> Result<&'a [T], Status> {
+        if count == 0 {
+            return Ok(&[]);
+        }
+        if at.is_null() {
+            return Err(is_null(what));
+        }
+        let bytes = count.checked_mul(size_of::<T>());
+        if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) || !at.is_aligned() {
+            let text =
+                format!("`{what}` cannot be {count} items: its length or its place is wrong");
+            return Err(Status::invalid_argument(text));
+        }
+        // SAFETY: the header asks for so many items there, and the length fits.
+        Ok(unsafe { std::slice::from_raw_parts(at, count) })
+    }
+
+    /// Reads bytes.
+    pub(crate) fn bytes<'a>(&'a self, what: &str, view: nearcall_view) -> Result<&'a [u8], Status> {
+        self.array(what, view.data, view.size)
+    }
+
+    /// Reads options, of which the caller may know less or more than this library.
+    pub(crate) fn options<T: Sized_>(&self, what: &str, at: *const T) -> Result<Option<T>, Status> {
+        if at.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the header asks for a struct whose size is first.
+        let size = unsafe { at.cast::<usize>().read_unaligned() };
+        let words = size / size_of::<usize>();
+        if size < size_of::<usize>() || words > OPTION_WORDS_MAX {
+            let text = format!("`{what}.size` is {size}; set it to sizeof(*{what})");
+            return Err(Status::invalid_argument(text));
+        }
+        // SAFETY: the caller's struct is as long as it says.
+        let bytes = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), size) };
+        let (known, rest) = bytes.split_at(size.min(size_of::<T>()));
+        if rest.iter().any(|byte| *byte != 0) {
+            let text = format!("`{what}` sets what this library does not know; use a newer one");
+            return Err(Status::unimplemented(text));
+        }
+        let mut options = std::mem::MaybeUninit::<T>::zeroed();
+        let into = options.as_mut_ptr().cast::<u8>();
+        // SAFETY: `options` is at least so long, and is other memory.
+        unsafe { into.copy_from_nonoverlapping(known.as_ptr(), known.len()) };
+        // SAFETY: zeros and what the caller has set are a value, by the trait.
+        Ok(Some(unsafe { options.assume_init() }))
+    }
+
+    /// Writes a result. The place is looked at before there is one: see [`place`](Self::place).
+    pub(crate) fn put<T>(&self, what: &str, at: *mut T, value: T) -> Result<(), Status> {
+        let at = self.place(what, at)?;
+        // SAFETY: the header asks for room for a value there.
+        unsafe { at.write(value) };
+        Ok(())
+    }
+
+    /// Writes a result if there is a place for it.
+    pub(crate) fn put_if_wanted<T>(&self, at: *mut T, value: impl FnOnce() -> T) {
+        if !at.is_null() {
+            // SAFETY: the header asks for room for a value there, or null.
+            unsafe { at.write(value()) };
+        }
+    }
+
+    /// Returns where a result goes: before anything is done that could not be undone.
+    pub(crate) fn place<T>(&self, what: &str, at: *mut T) -> Result<*mut T, Status> {
+        if at.is_null() { Err(is_null(what)) } else { Ok(at) }
+    }
+}
+
+/// Longest options that any version will have, in words: a size above it was not set.
+const OPTION_WORDS_MAX: usize = 512;
+
+/// Reads a time in nanoseconds, of which the largest value is no end.
+pub(crate) fn span(ns: u64) -> Duration {
+    if ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(ns) }
+}
+
+/// Gives bytes away.
+pub(crate) fn give_bytes(bytes: Bytes) -> nearcall_bytes {
+    if bytes.is_empty() {
+        return nearcall_bytes { data: std::ptr::null(), size: 0, owner: std::ptr::null_mut() };
+    }
+    let owner = Box::new(bytes);
+    let (data, size) = (owner.as_ptr(), owner.len());
+    nearcall_bytes { data, size, owner: Box::into_raw(owner).cast::<c_void>() }
+}
+
+/// Says where an entry lies; 0: there is none.
+pub(crate) fn put_entry(
+    at: &Border,
+    place: *mut nearcall_view,
+    found: Option<&[u8]>,
+) -> Option<u32> {
+    let found = found?;
+    let view = nearcall_view { data: found.as_ptr(), size: found.len() };
+    at.put("value", place, view).ok().map(|()| 1)
+}

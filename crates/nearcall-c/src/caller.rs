@@ -1,0 +1,198 @@
+//! Calls with one request and one reply, and one-way messages.
+//!
+//! **Invariants:** a request is read where it lies, until the function returns.
+//! **Not here:** calls that are waited for later (`pending.rs`), streams (`streams.rs`).
+
+use std::ffi::c_char;
+
+use bytes::{Buf, BufMut};
+use nearcall::Client;
+use nearcall::dynamic::{DynamicCaller, Encoded};
+use nearcall::{CallOptions, Status};
+use prost::DecodeError;
+use prost::encoding::{DecodeContext, WireType};
+
+use crate::border::{Border, Sized_, border, give_bytes, span};
+use crate::handles::{self, Kind};
+use crate::metadata::{add_entry, give, nearcall_metadata};
+use crate::status::nearcall_status;
+use crate::types::{
+    NEARCALL_NO_WAIT, NEARCALL_WAIT_FOR_READY, nearcall_bytes, nearcall_call_options,
+    nearcall_caller, nearcall_client, nearcall_view,
+};
+
+// SAFETY: `repr(C)`, the size first, and after it numbers and a pointer that may be null.
+unsafe impl Sized_ for nearcall_call_options {}
+
+/// Calls one object.
+pub(crate) type Caller = DynamicCaller;
+
+impl Kind for Caller {
+    const NAME: &'static str = "caller";
+}
+
+/// A message where its owner has it.
+#[derive(Debug)]
+pub(crate) struct Request<'a>(pub(crate) &'a [u8]);
+
+impl prost::Message for Request<'_> {
+    fn encode_raw(&self, into: &mut impl BufMut) {
+        into.put_slice(self.0);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Not called: it is only sent.
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        from: &mut impl Buf,
+        context: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        prost::encoding::skip_field(wire_type, tag, from, context)
+    }
+
+    fn clear(&mut self) {
+        self.0 = &[];
+    }
+}
+
+impl Border {
+    fn call_options(&self, options: &nearcall_call_options) -> Result<CallOptions, Status> {
+        let mut read = match options.timeout_ns {
+            0 => CallOptions::new(),
+            u64::MAX => CallOptions::new().no_deadline(),
+            timeout_ns => CallOptions::new().deadline(span(timeout_ns)),
+        };
+        if options.flags & !(NEARCALL_WAIT_FOR_READY | NEARCALL_NO_WAIT) != 0 {
+            let text = format!("`options.flags` is {:#x}: there are no such flags", options.flags);
+            return Err(Status::invalid_argument(text));
+        }
+        if options.flags & NEARCALL_WAIT_FOR_READY != 0 {
+            read = read.wait_for_ready(true);
+        }
+        if options.flags & NEARCALL_NO_WAIT != 0 {
+            read = read.no_wait();
+        }
+        for entry in self.array("options.entries", options.entries, options.entry_count)? {
+            let key = self.text("options.entries.key", entry.key)?;
+            let value = self.bytes("options.entries.value", entry.value)?;
+            let before = std::cell::Cell::new(Some(read));
+            let added = std::cell::Cell::new(None);
+            add_entry(
+                key,
+                value,
+                |key, value| {
+                    let options = before.take().unwrap_or_default();
+                    options.metadata(key, value).map(|options| added.set(Some(options)))
+                },
+                |key, value| {
+                    let options = before.take().unwrap_or_default();
+                    options.metadata_bin(key, value).map(|options| added.set(Some(options)))
+                },
+            )?;
+            read = added.take().unwrap_or_default();
+        }
+        Ok(read)
+    }
+
+    /// Makes a call of a caller, with options or with its own.
+    pub(crate) fn with_caller<R>(
+        &self,
+        caller: nearcall_caller,
+        options: *const nearcall_call_options,
+        call: impl FnOnce(&Caller) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        if options.is_null() {
+            return handles::with(caller.id, call);
+        }
+        let options = match self.options("options", options)? {
+            Some(options) => self.call_options(&options)?,
+            None => CallOptions::new(),
+        };
+        handles::with(caller.id, |caller: &Caller| call(&caller.with(options)))
+    }
+}
+
+/// Makes a caller of the object with an interface, such as `home.v1.Thermostat`, at an address. It
+/// connects at the first call. Free it by `nearcall_caller_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_caller_new(
+    client: nearcall_client,
+    address: *const c_char,
+    interface: *const c_char,
+    caller: *mut nearcall_caller,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            at.place("caller", caller)?;
+            let client = handles::get::<Client>(client.id)?;
+            let address = at.text("address", address)?;
+            let made = Caller::new(&client, address, at.text("interface", interface)?)?;
+            let id = handles::add(made);
+            at.put("caller", caller, nearcall_caller { id })
+        })
+    }
+}
+
+/// Frees a caller. Calls under way go on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_caller_free(caller: nearcall_caller) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe { border(|_| handles::take::<Caller>(caller.id).map(drop)) }
+}
+
+/// Calls a method, such as `SetTarget`, with one request and one reply, and waits for its end.
+///
+/// `options` may be null. `reply` is set if the call succeeds: release it by `nearcall_bytes_free`.
+/// `metadata` may be null; else it is set, also if the service has failed, to what came beside the
+/// reply: release it by `nearcall_metadata_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_method(
+    caller: nearcall_caller,
+    method: *const c_char,
+    request: nearcall_view,
+    options: *const nearcall_call_options,
+    reply: *mut nearcall_bytes,
+    metadata: *mut *mut nearcall_metadata,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            at.place("reply", reply)?;
+            let method = at.text("method", method)?;
+            let request = Request(at.bytes("request", request)?);
+            let encoded = at.with_caller(caller, options, |caller| {
+                if metadata.is_null() {
+                    return caller.call(method, &request);
+                }
+                let (reply, sent) = caller.start(method, &request).wait_with_metadata();
+                at.put_if_wanted(metadata, || give(sent));
+                reply
+            })?;
+            at.put("reply", reply, give_bytes(Encoded::into_bytes(encoded)))
+        })
+    }
+}
+
+/// Sends a one-way message, which is never answered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_send(
+    caller: nearcall_caller,
+    method: *const c_char,
+    request: nearcall_view,
+    options: *const nearcall_call_options,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            let method = at.text("method", method)?;
+            let request = Request(at.bytes("request", request)?);
+            at.with_caller(caller, options, |caller| caller.send(method, &request))
+        })
+    }
+}

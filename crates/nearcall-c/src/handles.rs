@@ -1,0 +1,127 @@
+//! What the numbers of handles mean.
+//!
+//! A number is never used twice in a process, and that of another copy of this library in it
+//! differs in its first 16 bits, which are random.
+//! **Invariants:** a number that means nothing here is an error.
+//! **Not here:** what the things do.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use nearcall::Status;
+
+/// Something that a handle names.
+pub(crate) trait Kind: 'static {
+    /// For people.
+    const NAME: &'static str;
+}
+
+/// What any thread may use.
+type Shared = Arc<dyn Any + Send + Sync>;
+
+static SHARED: LazyLock<RwLock<HashMap<u64, Shared>>> = LazyLock::new(RwLock::default);
+
+/// How often something was freed: what a thread remembers holds while this is the same.
+static FREED: AtomicU64 = AtomicU64::new(0);
+
+static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| {
+    let copy = RandomState::new().hash_one(0) << 48;
+    AtomicU64::new(copy | 1)
+});
+
+thread_local! {
+    /// What belongs to this thread.
+    static LOCAL: RefCell<HashMap<u64, Rc<dyn Any>>> = RefCell::default();
+    /// What this thread has used last by `with`, and `FREED` at that time.
+    static LAST: Cell<Option<(u64, u64, Shared)>> = const { Cell::new(None) };
+}
+
+pub(crate) fn next_id() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cold]
+fn unknown<T: Kind>(id: u64) -> Status {
+    let name = T::NAME;
+    Status::failed_precondition(match id {
+        0 => format!("this {name} is none: its handle is 0"),
+        _ => format!("there is no such {name}: it was freed, or is not this library's"),
+    })
+}
+
+#[cold]
+fn not_here<T: Kind>(id: u64) -> Status {
+    if id == 0 {
+        return unknown::<T>(id);
+    }
+    let name = T::NAME;
+    let text = format!("there is no such {name} in this thread: it was freed, or is another's");
+    Status::failed_precondition(text)
+}
+
+pub(crate) fn add<T: Kind + Send + Sync>(held: T) -> u64 {
+    let id = next_id();
+    add_as(id, held);
+    id
+}
+
+/// Gives a number that means nothing yet its meaning.
+pub(crate) fn add_as<T: Kind + Send + Sync>(id: u64, held: T) {
+    SHARED.write().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::new(held));
+}
+
+pub(crate) fn get<T: Kind + Send + Sync>(id: u64) -> Result<Arc<T>, Status> {
+    let entries = SHARED.read().unwrap_or_else(PoisonError::into_inner);
+    let found = entries.get(&id).cloned();
+    found.and_then(|held| held.downcast().ok()).ok_or_else(|| unknown::<T>(id))
+}
+
+/// Takes something out. What uses it at this time keeps it until it has done so.
+pub(crate) fn take<T: Kind + Send + Sync>(id: u64) -> Result<Arc<T>, Status> {
+    let held = get::<T>(id)?;
+    let entry = SHARED.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    FREED.fetch_add(1, Ordering::Release);
+    LAST.set(None);
+    // Two threads that take the same at once: one of them does.
+    entry.map(|_| held).ok_or_else(|| unknown::<T>(id))
+}
+
+/// Uses something. What this thread has used last is found without a lock.
+pub(crate) fn with<T: Kind + Send + Sync, R>(
+    id: u64,
+    use_it: impl FnOnce(&T) -> Result<R, Status>,
+) -> Result<R, Status> {
+    let freed = FREED.load(Ordering::Acquire);
+    let last = LAST.take().filter(|last| (last.0, last.1) == (id, freed));
+    let last = match last {
+        Some(last) => last,
+        None => (id, freed, get::<T>(id)? as Shared),
+    };
+    let result = last.2.downcast_ref().ok_or_else(|| unknown::<T>(id)).and_then(use_it);
+    LAST.set(Some(last));
+    result
+}
+
+pub(crate) fn add_local<T: Kind>(held: T) -> u64 {
+    let id = next_id();
+    LOCAL.with_borrow_mut(|entries| entries.insert(id, Rc::new(held)));
+    id
+}
+
+pub(crate) fn get_local<T: Kind>(id: u64) -> Result<Rc<T>, Status> {
+    let found = LOCAL.with_borrow(|entries| entries.get(&id).cloned());
+    found.and_then(|held| held.downcast().ok()).ok_or_else(|| not_here::<T>(id))
+}
+
+pub(crate) fn take_local<T: Kind>(id: u64) -> Result<Rc<T>, Status> {
+    let held = get_local::<T>(id)?;
+    // Dropped when nothing is borrowed: what it does then may come back here.
+    let entry = LOCAL.with_borrow_mut(|entries| entries.remove(&id));
+    drop(entry);
+    Ok(held)
+}

@@ -1,0 +1,536 @@
+//! Services: functions of C that serve calls.
+//!
+//! **Invariants:** a call is answered once; one whose service returns without an answer, and has
+//! not deferred it, fails.
+//! **Not here:** where they are served (`server.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{CString, c_char};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nearcall::dynamic::{Encoded, interface_from_descriptor_set};
+use nearcall::service::{Dispatcher, Incoming, Interface, MethodKind, Responder};
+use nearcall::stream::{ItemReceiver, ItemSender};
+use nearcall::{Context, Status};
+
+use crate::border::{Border, border, give_bytes, put_entry, value_or};
+use crate::caller::Request;
+use crate::handles::{self, Kind};
+use crate::metadata::{add_entry, kind_of};
+use crate::status::{code, nearcall_status};
+use crate::types::{
+    NEARCALL_SHAPE_BOTH_STREAMS, NEARCALL_SHAPE_ONEWAY, NEARCALL_SHAPE_REPLY_STREAM,
+    NEARCALL_SHAPE_REQUEST_STREAM, NEARCALL_SHAPE_UNARY, nearcall_bytes, nearcall_call,
+    nearcall_request, nearcall_service, nearcall_view,
+};
+
+/// A service of an interface.
+#[derive(Clone)]
+pub(crate) struct Service(Arc<Implementation>);
+
+struct Implementation {
+    interface: &'static Interface,
+    /// In the order of the interface.
+    names: Vec<CString>,
+    table: nearcall_service,
+    /// The library releases it.
+    is_owned: AtomicBool,
+}
+
+// SAFETY: by the header the functions may be called in all threads of their server, and the data
+// are only passed to them.
+unsafe impl Send for Implementation {}
+// SAFETY: as above.
+unsafe impl Sync for Implementation {}
+
+impl Drop for Implementation {
+    fn drop(&mut self) {
+        if let (Some(release), true) = (self.table.release, *self.is_owned.get_mut()) {
+            // SAFETY: by the header, once, and nothing uses the service any more.
+            unsafe { release(self.table.data) };
+        }
+    }
+}
+
+impl Service {
+    pub(crate) fn new(
+        set: &[u8],
+        interface: &str,
+        table: nearcall_service,
+    ) -> Result<Self, Status> {
+        if table.serve.is_none() {
+            return Err(Status::invalid_argument("`service.serve` is null"));
+        }
+        let interface = interface_from_descriptor_set(set, interface)?;
+        let name = |name: &str| CString::new(name).unwrap_or_default();
+        let names = interface.methods.iter().map(|method| name(method.name)).collect();
+        let is_owned = AtomicBool::new(false);
+        Ok(Self(Arc::new(Implementation { interface, names, table, is_owned })))
+    }
+
+    /// From now on the library releases it.
+    pub(crate) fn belongs_to_server(&self) {
+        self.0.is_owned.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn dispatcher(self) -> ServiceDispatcher {
+        ServiceDispatcher(self)
+    }
+
+    fn serve(
+        &self,
+        context: &Context<'_>,
+        index: usize,
+        message: &[u8],
+        streams: Streams,
+    ) -> Result<Encoded, Status> {
+        let Implementation { interface, names, table, .. } = &*self.0;
+        let Some(serve) = table.serve else { return Err(Status::internal("no function")) };
+        let answer = RefCell::new(Answer::None);
+        let current = Current { id: handles::next_id(), context, answer, streams };
+        let request = nearcall_request {
+            size: size_of::<nearcall_request>(),
+            method: names[index].as_ptr(),
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            shape: shape(interface.methods[index].kind),
+            message: nearcall_view { data: message.as_ptr(), size: message.len() },
+        };
+        let within = Within::enter(&current);
+        // SAFETY: the service is not released yet; the request outlives the call; the function
+        // lets nothing unwind, by the header.
+        unsafe { serve(table.data, nearcall_call { id: current.id }, &raw const request) };
+        drop(within);
+        match current.answer.into_inner() {
+            Answer::Given(answer) => answer,
+            Answer::Deferred(status) => Err(status),
+            Answer::None => {
+                let method = interface.methods[index].name;
+                Err(Status::internal(format!("the service has not answered `{method}`")))
+            }
+        }
+    }
+}
+
+fn shape(kind: MethodKind) -> u32 {
+    match kind {
+        MethodKind::Unary => NEARCALL_SHAPE_UNARY,
+        MethodKind::Oneway => NEARCALL_SHAPE_ONEWAY,
+        MethodKind::ReplyStream => NEARCALL_SHAPE_REPLY_STREAM,
+        MethodKind::RequestStream => NEARCALL_SHAPE_REQUEST_STREAM,
+        MethodKind::BothStreams => NEARCALL_SHAPE_BOTH_STREAMS,
+    }
+}
+
+/// Brings calls to a service.
+#[derive(Clone)]
+pub(crate) struct ServiceDispatcher(Service);
+
+impl Dispatcher for ServiceDispatcher {
+    fn interface(&self) -> &'static Interface {
+        self.0.0.interface
+    }
+
+    fn dispatch(&self, incoming: Incoming<'_>) {
+        let (service, methods) = (&self.0, self.interface().methods);
+        let Some(index) = methods.iter().position(|method| method.id == incoming.method()) else {
+            return incoming.unimplemented();
+        };
+        match methods[index].kind {
+            MethodKind::Unary => incoming.reply(|context, request: &Encoded| {
+                service.serve(context, index, request.bytes(), Streams::default())
+            }),
+            MethodKind::Oneway => incoming.oneway(|context, request: &Encoded| {
+                // No caller waits for it.
+                let _ = service.serve(context, index, request.bytes(), Streams::default());
+            }),
+            MethodKind::ReplyStream => {
+                incoming.reply_stream(|context, request: &Encoded, replies| {
+                    let streams = Streams::new(None, Some(replies));
+                    service.serve(context, index, request.bytes(), streams).map(drop)
+                });
+            }
+            MethodKind::RequestStream => incoming.receive_stream(|context, requests| {
+                service.serve(context, index, &[], Streams::new(Some(requests), None))
+            }),
+            MethodKind::BothStreams => incoming.both_streams(|context, requests, replies| {
+                let streams = Streams::new(Some(requests), Some(replies));
+                service.serve(context, index, &[], streams).map(drop)
+            }),
+        }
+    }
+}
+
+/// The items of a call, for its service.
+#[derive(Clone, Default)]
+struct Streams {
+    requests: Option<Arc<Mutex<ItemReceiver<Encoded>>>>,
+    replies: Option<Arc<Mutex<ItemSender<Encoded>>>>,
+}
+
+impl Streams {
+    fn new(requests: Option<ItemReceiver<Encoded>>, replies: Option<ItemSender<Encoded>>) -> Self {
+        let requests = requests.map(|it| Arc::new(Mutex::new(it)));
+        Self { requests, replies: replies.map(|it| Arc::new(Mutex::new(it))) }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call whose service runs in this thread.
+struct Current<'a> {
+    id: u64,
+    context: &'a Context<'a>,
+    answer: RefCell<Answer>,
+    streams: Streams,
+}
+
+enum Answer {
+    None,
+    Given(Result<Encoded, Status>),
+    /// With what the method returns, which goes nowhere.
+    Deferred(Status),
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Current<'static>> = const { Cell::new(std::ptr::null()) };
+}
+
+/// While this lives, a call is the current one of its thread.
+struct Within(*const Current<'static>);
+
+impl Within {
+    fn enter(current: &Current<'_>) -> Self {
+        Self(CURRENT.replace(std::ptr::from_ref(current).cast()))
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+/// A call that is answered later.
+pub(crate) struct DeferredCall {
+    responder: Mutex<Option<Responder<Encoded>>>,
+    streams: Streams,
+}
+
+impl Kind for DeferredCall {
+    const NAME: &'static str = "call";
+}
+
+/// A call of which a function was given the handle.
+enum Phase<'a> {
+    Now(&'a Current<'a>),
+    Later(Arc<DeferredCall>),
+}
+
+impl Border {
+    fn call(&self, call: nearcall_call) -> Result<Phase<'_>, Status> {
+        let current = CURRENT.get();
+        // SAFETY: `Within` keeps it alive while it is set, and this function ends before that.
+        match unsafe { current.as_ref() } {
+            Some(current) if current.id == call.id && !current.is_deferred() => {
+                Ok(Phase::Now(current))
+            }
+            _ => Ok(Phase::Later(handles::get(call.id)?)),
+        }
+    }
+
+    /// The same, where what is asked for is only known while the service runs.
+    fn current(&self, call: nearcall_call) -> Result<&Current<'_>, Status> {
+        match self.call(call)? {
+            Phase::Now(current) => Ok(current),
+            Phase::Later(_) => {
+                let text = "this is known until the call is deferred: ask for it before";
+                Err(Status::failed_precondition(text))
+            }
+        }
+    }
+}
+
+impl Current<'_> {
+    fn is_deferred(&self) -> bool {
+        matches!(*self.answer.borrow(), Answer::Deferred(_))
+    }
+}
+
+impl Phase<'_> {
+    fn streams(&self) -> Streams {
+        match self {
+            Self::Now(current) => current.streams.clone(),
+            Self::Later(call) => call.streams.clone(),
+        }
+    }
+}
+
+fn answer(at: &Border, call: nearcall_call, with: Result<Encoded, Status>) -> Result<(), Status> {
+    match at.call(call)? {
+        Phase::Now(current) => {
+            let mut answer = current.answer.borrow_mut();
+            if matches!(*answer, Answer::Given(_)) {
+                return Err(Status::failed_precondition("the call was answered already"));
+            }
+            *answer = Answer::Given(with);
+        }
+        Phase::Later(_) => {
+            let deferred = handles::take::<DeferredCall>(call.id)?;
+            let responder = lock(&deferred.responder).take();
+            responder.into_iter().for_each(|responder| responder.finish(with.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Answers a call with a reply. Where the reply is a stream, ends it well: `reply` is not used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_reply(
+    call: nearcall_call,
+    reply: nearcall_view,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe { border(|at| answer(at, call, Ok(at.bytes("reply", reply)?.to_vec().into()))) }
+}
+
+/// Answers a call with an error: a code of gRPC from 1 to 16, and a text that says what happened
+/// and what can be done.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_fail(
+    call: nearcall_call,
+    error: u32,
+    message: *const c_char,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            let status = Status::new(code(error)?, at.text("message", message)?);
+            answer(at, call, Err(status))
+        })
+    }
+}
+
+/// Has a call answered later, from any thread: from now on its handle is for all threads, and has
+/// to be answered, also if the caller does not wait any more. What is read of the call, such as its
+/// metadata, is read before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_defer(call: nearcall_call) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            let current = at.current(call)?;
+            if matches!(*current.answer.borrow(), Answer::Given(_)) {
+                return Err(Status::failed_precondition("the call was answered already"));
+            }
+            let keep = |responder| {
+                let (responder, streams) = (Mutex::new(Some(responder)), current.streams.clone());
+                handles::add_as(call.id, DeferredCall { responder, streams });
+            };
+            let refused = current.context.answer_later(keep);
+            let status = refused.map(|_: Encoded| ()).err();
+            let status = status.unwrap_or_else(|| Status::internal("no responder"));
+            *current.answer.borrow_mut() = Answer::Deferred(status.clone());
+            match handles::get::<DeferredCall>(call.id) {
+                Ok(_) => Ok(()),
+                // It holds too much of this server: the caller gets this status.
+                Err(_) => Err(status),
+            }
+        })
+    }
+}
+
+/// Receives the next item of the request, and waits for it: in the thread of the loop by serving
+/// others meanwhile, after `nearcall_call_defer` in any thread by blocking it. `has_item` is set
+/// to 0 at their end; else `item` is set: release it by `nearcall_bytes_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_receive(
+    call: nearcall_call,
+    item: *mut nearcall_bytes,
+    has_item: *mut u32,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            at.place("item", item)?;
+            at.place("has_item", has_item)?;
+            let requests = at.call(call)?.streams().requests;
+            let requests = requests.ok_or_else(|| {
+                Status::failed_precondition("the request of this method is no stream")
+            })?;
+            let received = lock(&requests).recv()?;
+            at.put("has_item", has_item, received.is_some().into())?;
+            at.put("item", item, give_bytes(received.unwrap_or_default().into_bytes()))
+        })
+    }
+}
+
+/// Sends an item of the reply, and waits for credit and for room, as `nearcall_call_receive` does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_send(
+    call: nearcall_call,
+    item: nearcall_view,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            let item = Encoded::from(Request(at.bytes("item", item)?).0.to_vec());
+            let replies = at.call(call)?.streams().replies;
+            let replies = replies.ok_or_else(|| {
+                Status::failed_precondition("the reply of this method is no stream")
+            })?;
+            let sender = lock(&replies);
+            sender.send(&item)
+        })
+    }
+}
+
+/// Returns 1 if the caller does not wait any more, or the handle is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_is_cancelled(call: nearcall_call) -> u32 {
+    // SAFETY: the rules of the header.
+    unsafe {
+        value_or(1, |at| match at.call(call).ok()? {
+            Phase::Now(current) => Some(current.context.is_cancelled().into()),
+            Phase::Later(later) => {
+                let responder = lock(&later.responder);
+                Some(responder.as_ref().is_none_or(Responder::is_cancelled).into())
+            }
+        })
+    }
+}
+
+/// Returns how much time is left until the call ends by itself, in nanoseconds; `UINT64_MAX`: it
+/// has no deadline.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_remaining_ns(call: nearcall_call) -> u64 {
+    // SAFETY: the rules of the header.
+    unsafe {
+        value_or(u64::MAX, |at| {
+            let left = match at.call(call).ok()? {
+                Phase::Now(current) => current.context.remaining()?,
+                Phase::Later(later) => lock(&later.responder).as_ref()?.remaining()?,
+            };
+            u64::try_from(left.as_nanos()).ok()
+        })
+    }
+}
+
+/// Finds an entry that came with the request. Returns 1 and sets `value`, which is valid until the
+/// service returns, or returns 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_entry(
+    call: nearcall_call,
+    key: *const c_char,
+    value: *mut nearcall_view,
+) -> u32 {
+    // SAFETY: the rules of the header.
+    unsafe {
+        value_or(0, |at| {
+            let (key, current) = (at.text("key", key).ok()?, at.current(call).ok()?);
+            let metadata = current.context.metadata();
+            put_entry(at, value, kind_of(key, |key| metadata.get(key), |key| metadata.get_bin(key)))
+        })
+    }
+}
+
+/// Says who calls, by the kernel: sets the user id and the process id. Returns 1, or 0 where it
+/// does not know them, as over `tcp://`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_peer(
+    call: nearcall_call,
+    uid: *mut u32,
+    pid: *mut i32,
+) -> u32 {
+    // SAFETY: the rules of the header.
+    unsafe {
+        value_or(0, |at| {
+            let peer = at.current(call).ok()?.context.peer();
+            let (known_uid, known_pid) = (peer.uid()?, peer.pid().unwrap_or(0));
+            at.put_if_wanted(uid, || known_uid);
+            at.put_if_wanted(pid, || known_pid);
+            Some(1)
+        })
+    }
+}
+
+/// Sends an entry with the end of the call, with a reply and with an error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_add_trailer(
+    call: nearcall_call,
+    key: *const c_char,
+    value: nearcall_view,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            let (key, value) = (at.text("key", key)?, at.bytes("value", value)?);
+            with_entry(at, call, key, value, false)
+        })
+    }
+}
+
+/// Sends an entry before the first item and the reply.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_add_header(
+    call: nearcall_call,
+    key: *const c_char,
+    value: nearcall_view,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            let (key, value) = (at.text("key", key)?, at.bytes("value", value)?);
+            with_entry(at, call, key, value, true)
+        })
+    }
+}
+
+fn with_entry(
+    at: &Border,
+    call: nearcall_call,
+    key: &str,
+    value: &[u8],
+    is_header: bool,
+) -> Result<(), Status> {
+    match at.call(call)? {
+        Phase::Now(current) => {
+            let to = current.context;
+            match is_header {
+                true => add_entry(
+                    key,
+                    value,
+                    |key, value| to.add_header(key, value),
+                    |key, value| to.add_header_bin(key, value),
+                ),
+                false => add_entry(
+                    key,
+                    value,
+                    |key, value| to.add_reply_metadata(key, value),
+                    |key, value| to.add_reply_metadata_bin(key, value),
+                ),
+            }
+        }
+        Phase::Later(later) => {
+            let mut responder = lock(&later.responder);
+            let Some(to) = responder.as_mut() else { return Ok(()) };
+            let to = RefCell::new(to);
+            match is_header {
+                true => add_entry(
+                    key,
+                    value,
+                    |key, value| to.borrow_mut().add_header(key, value),
+                    |key, value| to.borrow_mut().add_header_bin(key, value),
+                ),
+                false => add_entry(
+                    key,
+                    value,
+                    |key, value| to.borrow_mut().add_reply_metadata(key, value),
+                    |key, value| to.borrow_mut().add_reply_metadata_bin(key, value),
+                ),
+            }
+        }
+    }
+}

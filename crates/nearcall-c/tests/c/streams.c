@@ -1,0 +1,441 @@
+/* streams.v1.Streams in C, and a client of it.
+ *
+ * streams server ADDRESS DESCRIPTOR_SET   serves until its input ends; prints "ready"
+ * streams client ADDRESS                  calls every method, in every way
+ * streams misuse                          what no program should do
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nearcall.h"
+
+#define INTERFACE "streams.v1.Streams"
+#define PATIENCE_NS (20 * UINT64_C(1000000000))
+
+enum { OK = 0, INVALID_ARGUMENT = 3, DEADLINE_EXCEEDED = 4, FAILED_PRECONDITION = 9, ABORTED = 10,
+       UNIMPLEMENTED = 12, INTERNAL = 13 };
+
+static void fail(int line, const char *what, nearcall_status *status) {
+  fprintf(stderr, "line %d: %s: %s %s\n", line, what,
+          nearcall_code_name(nearcall_status_code(status)), nearcall_status_message(status));
+  exit(1);
+}
+
+#define CHECK(condition) \
+  do { if (!(condition)) fail(__LINE__, #condition, NULL); } while (0)
+
+#define MUST(call) \
+  do { nearcall_status *must = (call); if (must) fail(__LINE__, #call, must); } while (0)
+
+/* The call fails with a code, and its text has `part`. */
+#define REFUSED(call, code, part) \
+  do { \
+    nearcall_status *refused = (call); \
+    if (nearcall_status_code(refused) != (code) || \
+        !strstr(nearcall_status_message(refused), part)) \
+      fail(__LINE__, #call, refused); \
+    nearcall_status_free(refused); \
+  } while (0)
+
+/* -- Messages: field 1 is a number, field 2 of an item are bytes. -- */
+
+struct item { uint64_t number; uint8_t bytes[64]; size_t size; };
+
+static void put(struct item *into, uint64_t number) {
+  into->size = 0;
+  if (!number) return;
+  into->bytes[into->size++] = 0x08;
+  for (; number >= 0x80; number >>= 7) into->bytes[into->size++] = (uint8_t)(number | 0x80);
+  into->bytes[into->size++] = (uint8_t)number;
+}
+
+static uint64_t field(const uint8_t *data, size_t size, unsigned wanted) {
+  size_t at = 0;
+  while (at < size) {
+    unsigned key = data[at++], shift = 0;
+    uint64_t value = 0;
+    do value |= (uint64_t)(data[at] & 0x7f) << shift, shift += 7; while (data[at++] & 0x80);
+    if (key == (wanted << 3)) return value;
+    if ((key & 7) == 2) at += value;
+  }
+  return 0;
+}
+
+static nearcall_view view(const struct item *item) {
+  return (nearcall_view){item->bytes, item->size};
+}
+
+static const nearcall_view none = {NULL, 0};
+
+/* -- The service. -- */
+
+static void *exchange(void *data) {
+  nearcall_call call = {(uint64_t)(uintptr_t)data};
+  for (;;) {
+    nearcall_bytes item;
+    uint32_t has_item;
+    nearcall_status *status = nearcall_call_receive(call, &item, &has_item);
+    if (!status && has_item) {
+      status = nearcall_call_send(call, (nearcall_view){item.data, item.size});
+      nearcall_bytes_free(&item);
+    }
+    if (!status && has_item) continue;
+    if (status) nearcall_call_fail(call, nearcall_status_code(status), "the stream has ended");
+    else MUST(nearcall_call_reply(call, none));
+    nearcall_status_free(status);
+    return NULL;
+  }
+}
+
+static nearcall_status *count(nearcall_call call, nearcall_view plan) {
+  uint64_t items = field(plan.data, plan.size, 1), code = field(plan.data, plan.size, 3);
+  for (uint64_t number = 0; number < items; number++) {
+    struct item item;
+    put(&item, number);
+    nearcall_status *status = nearcall_call_send(call, view(&item));
+    if (status) return status;
+  }
+  return code ? nearcall_call_fail(call, (uint32_t)code, "as planned") : nearcall_call_reply(call, none);
+}
+
+static nearcall_status *sum(nearcall_call call) {
+  uint64_t total = 0;
+  for (;;) {
+    nearcall_bytes item;
+    uint32_t has_item;
+    nearcall_status *status = nearcall_call_receive(call, &item, &has_item);
+    if (status) return status;
+    if (!has_item) break;
+    total += field(item.data, item.size, 1);
+    nearcall_bytes_free(&item);
+  }
+  struct item reply;
+  put(&reply, total);
+  return nearcall_call_reply(call, view(&reply));
+}
+
+static nearcall_status *say(nearcall_call call, nearcall_view message) {
+  nearcall_view value;
+  if (nearcall_call_entry(call, "trailer", &value))
+    MUST(nearcall_call_add_trailer(call, "trailer", value));
+  if (nearcall_call_entry(call, "raw-bin", &value)) {
+    MUST(nearcall_call_add_header(call, "raw-bin", value));
+    CHECK(nearcall_call_remaining_ns(call) <= PATIENCE_NS);
+  }
+  if (nearcall_call_entry(call, "silent", &value)) return NULL;
+  if (nearcall_call_entry(call, "fail", &value)) {
+    REFUSED(nearcall_call_fail(call, 17, "x"), INVALID_ARGUMENT, "17 is no code");
+    return nearcall_call_fail(call, ABORTED, "as asked");
+  }
+  MUST(nearcall_call_reply(call, message));
+  REFUSED(nearcall_call_reply(call, message), FAILED_PRECONDITION, "already");
+  REFUSED(nearcall_call_defer(call), FAILED_PRECONDITION, "already");
+  return NULL;
+}
+
+static void serve(void *data, nearcall_call call, const nearcall_request *request) {
+  nearcall_status *status = NULL;
+  CHECK(!strcmp(data, "the service") && request->size >= sizeof *request);
+  if (!strcmp(request->method, "Say")) {
+    CHECK(request->shape == NEARCALL_SHAPE_UNARY && request->index == 5);
+    status = say(call, request->message);
+  } else if (!strncmp(request->method, "Count", 5)) {
+    CHECK(request->shape == NEARCALL_SHAPE_REPLY_STREAM);
+    status = count(call, request->message);
+  } else if (!strcmp(request->method, "Sum") || !strcmp(request->method, "Drain")) {
+    CHECK(request->shape == NEARCALL_SHAPE_REQUEST_STREAM);
+    status = sum(call);
+  } else {
+    CHECK(request->shape == NEARCALL_SHAPE_BOTH_STREAMS);
+    MUST(nearcall_call_defer(call));
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, exchange, (void *)(uintptr_t)call.id));
+    pthread_detach(thread);
+  }
+  if (status) nearcall_call_fail(call, nearcall_status_code(status), "the stream has ended");
+  nearcall_status_free(status);
+}
+
+static int released;
+
+static void release(void *data) {
+  CHECK(!strcmp(data, "the service"));
+  released++;
+}
+
+static const nearcall_service service = {sizeof service, "the service", serve, release};
+
+static int run_server(const char *address, const char *file) {
+  static uint8_t set[1 << 16];
+  FILE *from = fopen(file, "rb");
+  CHECK(from);
+  size_t size = fread(set, 1, sizeof set, from);
+  fclose(from);
+  nearcall_server server;
+  MUST(nearcall_server_new(NEARCALL_ABI, NULL, &server));
+  REFUSED(nearcall_server_register(server, NULL, (nearcall_view){set, size}, "streams.v1.Nothing",
+                                   &service), INVALID_ARGUMENT, "streams.v1.Nothing");
+  MUST(nearcall_server_register(server, NULL, (nearcall_view){set, size}, INTERFACE, &service));
+  MUST(nearcall_server_listen(server, address, NULL));
+  MUST(nearcall_server_start(server));
+  REFUSED(nearcall_server_start(server), FAILED_PRECONDITION, "already");
+  nearcall_bytes at;
+  MUST(nearcall_server_address(server, 0, &at));
+  printf("ready %.*s\n", (int)at.size, (const char *)at.data);
+  fflush(stdout);
+  nearcall_bytes_free(&at);
+  while (getchar() != EOF) {}
+  MUST(nearcall_server_drain(server, PATIENCE_NS));
+  MUST(nearcall_server_free(server));
+  CHECK(released == 1);
+  return 0;
+}
+
+/* -- The client. -- */
+
+static void call_say(nearcall_caller caller) {
+  struct item item;
+  put(&item, 300);
+  nearcall_bytes reply;
+  for (int times = 0; times < 100; times++) {
+    MUST(nearcall_call_method(caller, "Say", view(&item), NULL, &reply, NULL));
+    CHECK(field(reply.data, reply.size, 1) == 300);
+    nearcall_bytes_free(&reply);
+    CHECK(!reply.data && !reply.owner);
+    nearcall_bytes_free(&reply);
+  }
+  MUST(nearcall_call_method(caller, "Say", none, NULL, &reply, NULL));
+  CHECK(!reply.data && !reply.size);
+
+  nearcall_entry entries[] = {{"trailer", {(const uint8_t *)"text", 4}},
+                              {"raw-bin", {(const uint8_t *)"\0\xff", 2}}};
+  nearcall_call_options options = {.size = sizeof options, .timeout_ns = PATIENCE_NS,
+                                   .entries = entries, .entry_count = 2};
+  nearcall_metadata *metadata;
+  nearcall_view value;
+  MUST(nearcall_call_method(caller, "Say", view(&item), &options, &reply, &metadata));
+  CHECK(nearcall_metadata_trailer(metadata, "trailer", &value));
+  CHECK(value.size == 4 && !memcmp(value.data, "text", 4));
+  CHECK(nearcall_metadata_header(metadata, "raw-bin", &value));
+  CHECK(value.size == 2 && !memcmp(value.data, "\0\xff", 2));
+  CHECK(!nearcall_metadata_trailer(metadata, "other", &value));
+  nearcall_metadata_free(metadata);
+  nearcall_bytes_free(&reply);
+
+  entries[0].key = "fail", entries[1].key = "trailer";
+  entries[1].value = entries[0].value;
+  nearcall_status *failed =
+      nearcall_call_method(caller, "Say", view(&item), &options, &reply, &metadata);
+  CHECK(nearcall_status_code(failed) == ABORTED);
+  CHECK(!strcmp(nearcall_status_message(failed), "as asked"));
+  CHECK(!nearcall_status_has_not_begun(failed));
+  CHECK(nearcall_status_entry(failed, "trailer", &value) && value.size == 4);
+  nearcall_status_free(failed);
+  nearcall_metadata_free(metadata);
+  entries[0].key = "silent";
+  REFUSED(nearcall_call_method(caller, "Say", none, &options, &reply, NULL), INTERNAL, "`Say`");
+}
+
+static void call_later(nearcall_caller caller) {
+  nearcall_pending pending[8];
+  struct item item;
+  for (uint64_t number = 0; number < 8; number++) {
+    put(&item, number);
+    MUST(nearcall_start(caller, "Say", view(&item), NULL, &pending[number]));
+  }
+  MUST(nearcall_pending_cancel(pending[3]));
+  for (uint64_t number = 0; number < 8; number++) {
+    nearcall_bytes reply;
+    if (number == 3) {
+      REFUSED(nearcall_pending_wait(pending[3], &reply, NULL), FAILED_PRECONDITION, "no such");
+      continue;
+    }
+    MUST(nearcall_pending_wait(pending[number], &reply, NULL));
+    CHECK(field(reply.data, reply.size, 1) == number);
+    nearcall_bytes_free(&reply);
+    CHECK(nearcall_pending_is_done(pending[number]));
+  }
+}
+
+static void stream(nearcall_caller caller) {
+  nearcall_stream stream;
+  nearcall_bytes bytes;
+  uint32_t has_item;
+  struct item item;
+  /* 500 items, then ABORTED. */
+  const uint8_t plan[] = {0x08, 0xf4, 0x03, 0x18, ABORTED};
+  MUST(nearcall_open_reply_stream(caller, "Count", (nearcall_view){plan, sizeof plan}, NULL,
+                                  &stream));
+  for (uint64_t number = 0; number < 500; number++) {
+    MUST(nearcall_stream_receive(stream, &bytes, &has_item));
+    CHECK(has_item && field(bytes.data, bytes.size, 1) == number);
+    nearcall_bytes_free(&bytes);
+  }
+  REFUSED(nearcall_stream_receive(stream, &bytes, &has_item), ABORTED, "as planned");
+  REFUSED(nearcall_stream_send(stream, none), FAILED_PRECONDITION, "no requests");
+  MUST(nearcall_stream_free(stream));
+
+  MUST(nearcall_open_request_stream(caller, "Sum", NULL, &stream));
+  for (uint64_t number = 0; number < 1000; number++) {
+    put(&item, number);
+    MUST(nearcall_stream_send(stream, view(&item)));
+  }
+  MUST(nearcall_stream_finish(stream, &bytes, NULL));
+  CHECK(field(bytes.data, bytes.size, 1) == 499500);
+  nearcall_bytes_free(&bytes);
+  REFUSED(nearcall_stream_finish(stream, &bytes, NULL), FAILED_PRECONDITION, "ended");
+  MUST(nearcall_stream_free(stream));
+
+  MUST(nearcall_open_both_streams(caller, "Exchange", NULL, &stream));
+  for (uint64_t number = 1; number < 100; number++) {
+    put(&item, number);
+    MUST(nearcall_stream_send(stream, view(&item)));
+    MUST(nearcall_stream_receive(stream, &bytes, &has_item));
+    CHECK(has_item && field(bytes.data, bytes.size, 1) == number);
+    nearcall_bytes_free(&bytes);
+  }
+  MUST(nearcall_stream_finish(stream, NULL, NULL));
+  MUST(nearcall_stream_receive(stream, &bytes, &has_item));
+  CHECK(!has_item);
+  MUST(nearcall_stream_free(stream));
+  /* One that is given up. */
+  MUST(nearcall_open_both_streams(caller, "Exchange", NULL, &stream));
+  MUST(nearcall_stream_free(stream));
+  REFUSED(nearcall_stream_send(stream, none), FAILED_PRECONDITION, "no such stream");
+}
+
+static void *call_from_a_thread(void *caller) {
+  for (int times = 0; times < 20; times++) call_say(*(nearcall_caller *)caller);
+  return NULL;
+}
+
+static int run_client(const char *address) {
+  nearcall_client client;
+  nearcall_caller caller;
+  nearcall_client_options options = {.size = sizeof options, .timeout_ns = PATIENCE_NS};
+  MUST(nearcall_client_new(NEARCALL_ABI, &options, &client));
+  MUST(nearcall_hunt(client, address, PATIENCE_NS));
+  MUST(nearcall_caller_new(client, address, INTERFACE, &caller));
+  call_say(caller);
+  call_later(caller);
+  stream(caller);
+  nearcall_bytes reply;
+  REFUSED(nearcall_call_method(caller, "Sai", none, NULL, &reply, NULL), UNIMPLEMENTED, "it has");
+  REFUSED(nearcall_call_method(caller, "Sum", none, NULL, &reply, NULL), UNIMPLEMENTED, "stream");
+  nearcall_attachment attachment;
+  nearcall_notice notice;
+  MUST(nearcall_attach(client, address, &attachment));
+  REFUSED(nearcall_attachment_wait(attachment, 0, &notice), DEADLINE_EXCEEDED, "there");
+  pthread_t threads[4];
+  for (int i = 0; i < 4; i++) CHECK(!pthread_create(&threads[i], NULL, call_from_a_thread, &caller));
+  MUST(nearcall_client_free(client));
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  MUST(nearcall_caller_free(caller));
+  REFUSED(nearcall_call_method(caller, "Say", none, NULL, &reply, NULL), FAILED_PRECONDITION,
+          "freed");
+  puts("called");
+  fflush(stdout);
+  while (getchar() != EOF) {}
+  MUST(nearcall_attachment_wait(attachment, PATIENCE_NS, &notice));
+  CHECK(notice.cause == NEARCALL_CAUSE_CLOSED || notice.cause == NEARCALL_CAUSE_EXITED);
+  MUST(nearcall_attachment_free(attachment));
+  return 0;
+}
+
+/* -- What no program should do. -- */
+
+static void *use_of_another_thread(void *stream) {
+  nearcall_bytes item;
+  uint32_t has_item;
+  REFUSED(nearcall_stream_receive(*(nearcall_stream *)stream, &item, &has_item),
+          FAILED_PRECONDITION, "in this thread");
+  return NULL;
+}
+
+static int misuse(void) {
+  nearcall_client client, stale = {0};
+  nearcall_caller caller;
+  nearcall_bytes bytes;
+  uint32_t has_item;
+  CHECK(nearcall_abi() == NEARCALL_ABI);
+  REFUSED(nearcall_client_new(NEARCALL_ABI + 1, NULL, &client), FAILED_PRECONDITION, "interface 2");
+  REFUSED(nearcall_client_new(NEARCALL_ABI, NULL, NULL), INVALID_ARGUMENT, "`client` is null");
+  nearcall_client_options options = {0};
+  REFUSED(nearcall_client_new(NEARCALL_ABI, &options, &client), INVALID_ARGUMENT, "sizeof");
+  struct { nearcall_client_options known; uint64_t later; } newer = {{sizeof newer, 0, 0, 0}, 0};
+  MUST(nearcall_client_new(NEARCALL_ABI, &newer.known, &client));
+  MUST(nearcall_client_free(client));
+  newer.later = 1;
+  REFUSED(nearcall_client_new(NEARCALL_ABI, &newer.known, &stale), UNIMPLEMENTED, "newer");
+  REFUSED(nearcall_client_free(client), FAILED_PRECONDITION, "was freed");
+  REFUSED(nearcall_client_free(stale), FAILED_PRECONDITION, "is 0");
+  REFUSED(nearcall_caller_new(client, "x", INTERFACE, &caller), FAILED_PRECONDITION, "was freed");
+  MUST(nearcall_client_new(NEARCALL_ABI, NULL, &client));
+  REFUSED(nearcall_caller_new(client, NULL, INTERFACE, &caller), INVALID_ARGUMENT, "`address`");
+  REFUSED(nearcall_caller_new(client, "\xff", INTERFACE, &caller), INVALID_ARGUMENT, "UTF-8");
+  REFUSED(nearcall_caller_new(client, "ftp://x", INTERFACE, &caller), INVALID_ARGUMENT, "ftp");
+  MUST(nearcall_caller_new(client, "unix:@nearcall-c-nowhere", INTERFACE, &caller));
+  nearcall_status *status = nearcall_call_method(caller, "Say", none, NULL, &bytes, NULL);
+  CHECK(nearcall_status_code(status) == 14 && nearcall_status_has_not_begun(status));
+  nearcall_status_free(status);
+  REFUSED(nearcall_call_method(caller, NULL, none, NULL, &bytes, NULL), INVALID_ARGUMENT,
+          "`method` is null");
+  REFUSED(nearcall_call_method(caller, "Say", (nearcall_view){NULL, 1}, NULL, &bytes, NULL),
+          INVALID_ARGUMENT, "`request` is null");
+  REFUSED(nearcall_call_method(caller, "Say", (nearcall_view){(const uint8_t *)"", SIZE_MAX}, NULL,
+                               &bytes, NULL), INVALID_ARGUMENT, "`request` cannot be");
+  REFUSED(nearcall_call_method(caller, "Say", none, NULL, NULL, NULL), INVALID_ARGUMENT,
+          "`reply` is null");
+  nearcall_call_options call = {.size = sizeof call, .flags = 64};
+  REFUSED(nearcall_call_method(caller, "Say", none, &call, &bytes, NULL), INVALID_ARGUMENT, "0x40");
+  nearcall_entry entry = {"Upper", {(const uint8_t *)"x", 1}};
+  call.flags = 0, call.entries = &entry, call.entry_count = 1;
+  REFUSED(nearcall_call_method(caller, "Say", none, &call, &bytes, NULL), INVALID_ARGUMENT, "Upper");
+  /* Handles of another kind, and of a call that is not. */
+  REFUSED(nearcall_caller_free((nearcall_caller){client.id}), FAILED_PRECONDITION, "no such caller");
+  REFUSED(nearcall_call_reply((nearcall_call){client.id}, none), FAILED_PRECONDITION, "no such call");
+  CHECK(nearcall_call_is_cancelled((nearcall_call){7}) == 1);
+  nearcall_stream stream = {caller.id};
+  REFUSED(nearcall_stream_receive(stream, &bytes, &has_item), FAILED_PRECONDITION, "no such stream");
+  pthread_t thread;
+  CHECK(!pthread_create(&thread, NULL, use_of_another_thread, &stream));
+  pthread_join(thread, NULL);
+  nearcall_server server;
+  nearcall_service empty = {.size = sizeof empty};
+  MUST(nearcall_server_new(NEARCALL_ABI, NULL, &server));
+  REFUSED(nearcall_server_register(server, NULL, none, INTERFACE, NULL), INVALID_ARGUMENT,
+          "`service` is null");
+  REFUSED(nearcall_server_register(server, NULL, none, INTERFACE, &empty), INVALID_ARGUMENT,
+          "`service.serve` is null");
+  REFUSED(nearcall_server_register(server, NULL, (nearcall_view){(const uint8_t *)"?", 1}, INTERFACE,
+                                   &service), INVALID_ARGUMENT, "");
+  REFUSED(nearcall_server_drain(server, 0), FAILED_PRECONDITION, "does not run");
+  MUST(nearcall_server_listen(server, "nothing good://", NULL));
+  REFUSED(nearcall_server_start(server), FAILED_PRECONDITION, "nothing good");
+  MUST(nearcall_server_stop(server));
+  MUST(nearcall_server_free(server));
+  nearcall_loop loop;
+  int32_t descriptor;
+  MUST(nearcall_loop_new(NEARCALL_ABI, &loop));
+  MUST(nearcall_loop_descriptor(loop, &descriptor));
+  MUST(nearcall_loop_turn(loop));
+  MUST(nearcall_loop_free(loop));
+  REFUSED(nearcall_loop_turn(loop), FAILED_PRECONDITION, "no such loop");
+  CHECK(released == 0);
+  nearcall_bytes_free(NULL);
+  nearcall_status_free(NULL);
+  nearcall_metadata_free(NULL);
+  MUST(nearcall_caller_free(caller));
+  MUST(nearcall_client_free(client));
+  return 0;
+}
+
+int main(int count, char **arguments) {
+  if (count == 4 && !strcmp(arguments[1], "server")) return run_server(arguments[2], arguments[3]);
+  if (count == 3 && !strcmp(arguments[1], "client")) return run_client(arguments[2]);
+  if (count == 2 && !strcmp(arguments[1], "misuse")) return misuse();
+  return 2;
+}

@@ -1,0 +1,148 @@
+//! Programs in C that call and serve through the library.
+//!
+//! **Invariants:** a program that a test starts ends with the test.
+//! **Not here:** what they do (`c/streams.c`).
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "a test reports what it skips")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use nearcall::Client;
+use nearcall::dynamic::{DynamicCaller, Encoded};
+use nearcall_testkit::directory::Directory;
+use nearcall_testkit::streams::{Item, Plan, StreamsCaller};
+use nearcall_testkit::support::unique_address;
+
+/// Longest wait of one step: only a hang takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Compiles `c/streams.c`; `None` without a compiler.
+fn program() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let compile = || {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        // Beside this test, where Cargo has put the library.
+        let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+        let program = directory.join("streams-c");
+        let made = directory.join(format!("streams-c.{}", std::process::id()));
+        let mut command = Command::new("cc");
+        command.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
+        command.arg(root.join("include")).arg(root.join("tests/c/streams.c"));
+        command.arg("-o").arg(&made).arg("-L").arg(&directory).arg("-lnearcall_c");
+        command.arg(format!("-Wl,-rpath,{}", directory.display()));
+        let Ok(output) = command.output() else {
+            println!("SKIPPED: there is no C compiler `cc` here");
+            return None;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // Another run of these tests may start the same at this time.
+        fs::rename(made, &program).unwrap();
+        Some(program)
+    };
+    PROGRAM.get_or_init(compile).as_deref()
+}
+
+/// A program that was started.
+struct Program {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Program {
+    fn start(program: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (give, lines) = mpsc::channel();
+        let from = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn(move || {
+            from.lines().map_while(Result::ok).all(|line| give.send(line).is_ok());
+        });
+        Self { child, lines }
+    }
+
+    fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("the program says nothing")
+    }
+
+    /// Ends its input, upon which it ends.
+    fn finish(mut self) {
+        drop(self.child.stdin.take());
+        // Its output ends with it.
+        while self.lines.recv_timeout(PATIENCE).is_ok() {}
+        let status = self.child.try_wait().unwrap();
+        let status = status.unwrap_or_else(|| self.child.wait().unwrap());
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts the service in C; returns it and its address.
+fn serve(program: &Path, directory: &Directory, address: &str) -> (Program, String) {
+    let set = directory.0.join("streams.bin");
+    fs::write(&set, StreamsCaller::INTERFACE.descriptor_set).unwrap();
+    let server = Program::start(program, &["server", address, set.to_str().unwrap()]);
+    let address = server.line().strip_prefix("ready ").unwrap().to_owned();
+    (server, address)
+}
+
+fn pair_over(address: &str, via: &str) {
+    let (Some(program), directory) = (program(), Directory::new()) else { return };
+    let (server, address) = serve(program, &directory, address);
+    let client = Program::start(program, &["client", &format!("{address}{via}")]);
+    assert_eq!(client.line(), "called");
+    server.finish();
+    client.finish();
+}
+
+#[test]
+fn c_calls_c_over_shared_memory() {
+    pair_over(&unique_address(), "");
+}
+
+#[test]
+fn c_calls_c_over_a_unix_socket() {
+    pair_over(&unique_address(), "?via=unix-stream");
+}
+
+#[test]
+fn c_calls_c_over_tcp() {
+    pair_over("tcp://127.0.0.1:0", "");
+}
+
+#[test]
+fn rust_calls_c() {
+    let (Some(program), directory) = (program(), Directory::new()) else { return };
+    let (server, address) = serve(program, &directory, &unique_address());
+    let client = Client::new();
+    let caller = StreamsCaller::new(&client, &address).unwrap();
+    let item = |number| Item { number, ..Item::default() };
+    assert_eq!(caller.say(&item(7)).unwrap(), item(7));
+    let plan = Plan { items: 1000, ..Plan::default() };
+    let items: Result<Vec<_>, _> = caller.count(&plan).unwrap().collect();
+    assert!(items.unwrap().into_iter().eq((0..1000).map(item)));
+    let dynamic = DynamicCaller::new(&client, &address, "streams.v1.Streams").unwrap();
+    let reply = dynamic.call("Say", &item(8)).unwrap();
+    assert_eq!(reply, Encoded::new(&item(8)).unwrap());
+    drop((caller, dynamic));
+    server.finish();
+}
+
+#[test]
+fn what_no_program_should_do_is_an_error() {
+    let Some(program) = program() else { return };
+    Program::start(program, &["misuse"]).finish();
+}
