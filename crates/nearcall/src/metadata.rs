@@ -87,6 +87,9 @@ impl Entries {
         if !is_key(key.as_bytes()) {
             return bad("a key has 1 to 255 lower-case letters, digits and `-_.`");
         }
+        if key == RESERVED_KEY {
+            return bad("the runtime uses it");
+        }
         if !is_value(key.as_bytes(), value) {
             return bad("a value is printable ASCII, unless the key ends in `-bin`");
         }
@@ -101,6 +104,9 @@ impl Entries {
         Ok(())
     }
 }
+
+/// The key of what a server lacks that has failed a call: see `status.rs`. No service sends it.
+pub(crate) const RESERVED_KEY: &str = "nc-lack";
 
 /// The headers of a call, until they are sent.
 #[derive(Debug, Default)]
@@ -292,7 +298,9 @@ mod tests {
     #[test]
     fn bad_entries_are_refused_with_the_reason() {
         let mut entries = Entries::default();
-        for (key, value) in [("", &b""[..]), ("Upper", b""), ("a b", b""), ("a", b"\n")] {
+        for (key, value) in
+            [("", &b""[..]), ("Upper", b""), ("a b", b""), ("a", b"\n"), (RESERVED_KEY, b"")]
+        {
             let error = entries.add(key, value).unwrap_err();
             assert!(error.to_string().contains(&format!("`{key}`")), "{error}");
         }

@@ -321,7 +321,7 @@ mod tests {
             let [(key, _)] = Metadata::new(lack.metadata()).iter().collect::<Vec<_>>()[..] else {
                 panic!("one entry");
             };
-            assert_eq!(key, "nc-lack");
+            assert_eq!(key, crate::metadata::RESERVED_KEY);
         }
         assert_eq!(Status::from_peer(Code::Unimplemented, b"x", b"").lack(), None);
     }
