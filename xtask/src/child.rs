@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use crate::step::now;
 
+/// How long a command that builds or installs something may take.
+const BUILD_LIMIT: Duration = Duration::from_secs(1200);
 /// How much of an output is shown as a reason.
 const SHOWN_CHARS: usize = 400;
 
@@ -18,6 +20,12 @@ const SHOWN_CHARS: usize = 400;
 pub(crate) struct Child {
     process: process::Child,
     lines: Receiver<String>,
+}
+
+/// Runs a command that must succeed, and returns what it has printed.
+pub(crate) fn succeed(command: &mut Command) -> io::Result<String> {
+    let result = Child::start(command)?.finish(BUILD_LIMIT)?;
+    result.map_err(|error| io::Error::other(format!("{command:?}: {error}")))
 }
 
 impl Child {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, value_parser};
 
-use crate::interop;
+use crate::{interop, languages};
 
 /// Kills of a storm by default: what the project promises for every mechanism and end.
 pub(crate) const KILLS: u32 = 1000;
@@ -115,6 +115,8 @@ pub enum Chore {
     },
     /// The interoperability cases of gRPC between nearcall, tonic and gRPC's own programs in Go
     Interop(interop::Options),
+    /// The library for C as a package lays it out, and programs that are built with it
+    Languages(languages::Options),
     /// Measures whether the advice is right, half a minute for each set of requirements
     AdviseCheck {
         /// How many random sets of requirements

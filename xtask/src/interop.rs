@@ -17,7 +17,7 @@ use std::{env, fs, process};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::child::Child;
+use crate::child::{Child, succeed};
 use crate::facts;
 
 /// The version of gRPC's implementation in Go.
@@ -30,8 +30,6 @@ const CASE_LIMIT: Duration = Duration::from_secs(40);
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How often a server is asked meanwhile.
 const ASK_EVERY: Duration = Duration::from_millis(20);
-/// How long building, or installing the programs of Go, may take.
-const BUILD_LIMIT: Duration = Duration::from_secs(1200);
 
 /// What `cargo xtask interop` runs.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
@@ -333,13 +331,6 @@ fn listens(server: &Child, port: u16) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Runs a command that must succeed, and returns what it has printed.
-fn succeed(command: &mut Command) -> io::Result<String> {
-    let child = Child::start(command)?;
-    let result = child.finish(BUILD_LIMIT)?;
-    result.map_err(|error| io::Error::other(format!("{command:?}: {error}")))
 }
 
 type Columns = Vec<(Column, Vec<Cell>)>;

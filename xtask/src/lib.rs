@@ -10,6 +10,7 @@ pub mod chore;
 pub mod corpus;
 pub mod facts;
 pub mod interop;
+pub mod languages;
 pub mod plan;
 pub mod repository;
 pub mod step;

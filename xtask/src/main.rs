@@ -8,10 +8,9 @@ use clap::Parser;
 use xtask::chore::Chore;
 use xtask::corpus;
 use xtask::facts::Facts;
-use xtask::interop;
 use xtask::repository::Repository;
 use xtask::tidy::{circles, words};
-use xtask::{plan, step};
+use xtask::{interop, languages, plan, step};
 
 fn main() -> ExitCode {
     let chore = match Chore::try_parse() {
@@ -38,6 +37,10 @@ fn run(chore: &Chore) -> io::Result<ExitCode> {
     if let Chore::Interop(options) = chore {
         let passed = interop::run(Repository::open()?.root(), options, &mut io::stdout())?;
         return Ok(ExitCode::from(u8::from(!passed)));
+    }
+    if let Chore::Languages(options) = chore {
+        languages::run(Repository::open()?.root(), *options, &mut io::stdout())?;
+        return Ok(ExitCode::SUCCESS);
     }
     let facts = Facts::gather()?;
     let steps = plan::steps(chore, &facts);

@@ -54,7 +54,11 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::Ci { quick } => ci(*quick, facts),
         Chore::Tidy => vec![Step::Run(tidy())],
         // They print findings or a table and have no steps.
-        Chore::Circles | Chore::Words | Chore::Corpus { .. } | Chore::Interop(_) => Vec::new(),
+        Chore::Circles
+        | Chore::Words
+        | Chore::Corpus { .. }
+        | Chore::Interop(_)
+        | Chore::Languages(_) => Vec::new(),
         Chore::Loom => vec![Step::Run(loom(facts))],
         Chore::Miri => vec![when(&facts.miri, miri())],
         Chore::ReleaseCheck => release_check(facts),
@@ -87,8 +91,17 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
     let mut steps: Vec<_> = steps.into_iter().map(Step::Run).collect();
     let skip = |name: &str, reason: &str| Step::Skip { name: name.into(), reason: reason.into() };
     if quick {
-        let left_out =
-            ["test", "doc", "oldest Rust", "deny", "loom", "simulate", "switch-storm", "interop"];
+        let left_out = [
+            "test",
+            "doc",
+            "oldest Rust",
+            "deny",
+            "loom",
+            "simulate",
+            "switch-storm",
+            "interop",
+            "languages",
+        ];
         steps.extend(left_out.map(|name| skip(name, "left out by --quick")));
         steps.push(skip("program", "left out by --quick"));
         return steps;
@@ -106,6 +119,7 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
         Step::Run(switch_storm(Build::Tests, CI_STORM_SECONDS, 1)),
         // What needs Go is left to whoever has it.
         Step::Run(cargo("interop", "xtask interop --cargo-only")),
+        Step::Run(cargo("languages", "xtask languages --dev")),
         skip("miri", NO_MIRI),
         skip("fuzz", NO_FUZZ),
     ]);
@@ -505,8 +519,8 @@ mod tests {
     #[test]
     fn ci_runs_everything_that_is_there() {
         let steps = steps(&Chore::Ci { quick: false }, &everything());
-        let rest = "test, doc, oldest Rust, deny, loom, simulate, switch-storm, interop, no miri, \
-                    no fuzz";
+        let rest = "test, doc, oldest Rust, deny, loom, simulate, switch-storm, interop, \
+                    languages, no miri, no fuzz";
         assert_eq!(names(&steps), [FIRST, rest, PROGRAM].join(", "));
     }
 
@@ -527,7 +541,7 @@ mod tests {
         assert!(full.starts_with(&[FIRST, rest].join(", ")), "{full}");
         let quick = names(&steps(&Chore::Ci { quick: true }, &everything()));
         let rest = "unit tests, no test, no doc, no oldest Rust, no deny, no loom, no simulate, \
-                    no switch-storm, no interop, no program";
+                    no switch-storm, no interop, no languages, no program";
         assert_eq!(quick, ["format, tidy, clippy", rest].join(", "));
     }
 

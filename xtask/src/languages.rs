@@ -1,0 +1,162 @@
+//! `cargo xtask languages`: makes what programs in other languages are built with, and runs such.
+//!
+//! Below the target directory, in `languages`, is then what a package installs: the shared library
+//! with its version, the static one, the header, and `nearcall.pc`.
+//! Invariants: the library exports the functions of its header and nothing else.
+//! Not here: what the programs do (`crates/nearcall-c/tests/c`).
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{env, fs};
+
+use clap::Args;
+
+use crate::child::{Child, succeed};
+use crate::facts;
+
+/// What `cargo xtask languages` makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
+pub struct Options {
+    /// Of the build of the tests, which is larger and slower, and made sooner
+    #[arg(long)]
+    dev: bool,
+}
+
+/// The name by which programs load the library: that of its binary interface.
+const SONAME: &str = "libnearcall.so.0";
+/// How long a program may take.
+const RUN_LIMIT: Duration = Duration::from_secs(120);
+
+/// Where a package is laid out before it is installed.
+struct Layout {
+    root: PathBuf,
+    /// As `/usr` will be.
+    prefix: PathBuf,
+    archive: PathBuf,
+}
+
+/// Makes the libraries, and runs what is built with them.
+///
+/// # Errors
+///
+/// Something cannot be built, exports more than its header says, or does not run.
+pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()> {
+    let layout = Layout::prepare(root, options)?;
+    layout.link()?;
+    layout.check_symbols()?;
+    layout.describe()?;
+    for (name, flags) in [("shared", &[][..]), ("static", &["--static"][..])] {
+        let program = layout.compile(name, flags)?;
+        let mut misuse = Command::new(&program);
+        misuse.arg("misuse").env("LD_LIBRARY_PATH", layout.prefix.join("lib"));
+        let ended = Child::start(&mut misuse)?.finish(RUN_LIMIT)?;
+        ended.map_err(|why| io::Error::other(format!("a program in C, linked {name}: {why}")))?;
+        writeln!(out, "a program in C, linked {name}: ok")?;
+    }
+    for file in [SONAME, "libnearcall.a"] {
+        let bytes = fs::metadata(layout.prefix.join("lib").join(file))?.len();
+        writeln!(out, "{file}: {bytes} bytes")?;
+    }
+    Ok(())
+}
+
+impl Layout {
+    fn prepare(root: &Path, options: Options) -> io::Result<Self> {
+        let target = facts::target_directory(root);
+        let target = env::current_dir()?.join(target);
+        let (profile, directory) =
+            if options.dev { ("dev", "debug") } else { ("release", "release") };
+        let mut build = Command::new("cargo");
+        build.current_dir(root).args(["rustc", "--quiet", "--package", "nearcall-c", "--lib"]);
+        succeed(build.args(["--profile", profile, "--crate-type", "staticlib"]))?;
+        let (root, prefix) = (root.to_owned(), target.join("languages"));
+        for part in ["lib/pkgconfig", "include", "bin"] {
+            fs::create_dir_all(prefix.join(part))?;
+        }
+        Ok(Self { root, prefix, archive: target.join(directory).join("libnearcall_c.a") })
+    }
+
+    fn source(&self, file: &str) -> PathBuf {
+        self.root.join("crates/nearcall-c").join(file)
+    }
+
+    /// Links the shared library of the static one: Cargo has no place for versions of symbols.
+    fn link(&self) -> io::Result<()> {
+        let library = self.prefix.join("lib");
+        let mut link = Command::new("cc");
+        link.args(["-shared", "-s", "-o"]).arg(library.join(SONAME));
+        link.arg(format!("-Wl,-soname,{SONAME}"));
+        link.arg(format!("-Wl,--version-script={}", self.source("nearcall.map").display()));
+        link.args(["-Wl,--gc-sections", "-Wl,--whole-archive"]).arg(&self.archive);
+        succeed(link.args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm", "-lgcc_s"]))?;
+        let short = library.join("libnearcall.so");
+        let _ = fs::remove_file(&short);
+        std::os::unix::fs::symlink(SONAME, short)?;
+        fs::copy(&self.archive, library.join("libnearcall.a"))?;
+        fs::copy(self.source("include/nearcall.h"), self.prefix.join("include/nearcall.h"))?;
+        Ok(())
+    }
+
+    fn check_symbols(&self) -> io::Result<()> {
+        let mut list = Command::new("nm");
+        list.args(["--dynamic", "--defined-only", "--format=posix"]);
+        let listed = list.arg(self.prefix.join("lib").join(SONAME)).output()?;
+        let listed = String::from_utf8_lossy(&listed.stdout);
+        let header = fs::read_to_string(self.source("include/nearcall.h"))?;
+        let mut functions = 0;
+        for line in listed.lines() {
+            let name = line.split([' ', '@']).next().unwrap_or_default();
+            if name.is_empty() || name.starts_with("NEARCALL_") {
+                continue;
+            }
+            if !line.contains("@@NEARCALL_0") || !header.contains(&format!("{name}(")) {
+                let text = format!("{SONAME} exports `{line}`, which its header does not have");
+                return Err(io::Error::other(text));
+            }
+            functions += 1;
+        }
+        let declared = header.matches("\nstruct nearcall_status *nearcall_").count();
+        if functions < declared {
+            let text = format!("{SONAME} exports {functions} functions, its header has {declared}");
+            return Err(io::Error::other(text));
+        }
+        Ok(())
+    }
+
+    /// Writes what `pkg-config` reads.
+    fn describe(&self) -> io::Result<()> {
+        let text = format!(
+            "prefix=${{pcfiledir}}/../..\n\nName: nearcall\nDescription: calls between processes at \
+             memory speed\nVersion: {}\nCflags: \
+             -I${{prefix}}/include\nLibs: -L${{prefix}}/lib -lnearcall\nLibs.private: -lpthread \
+             -ldl -lm -lgcc_s\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        fs::write(self.prefix.join("lib/pkgconfig/nearcall.pc"), text)
+    }
+
+    /// Compiles a program as its author would.
+    fn compile(&self, name: &str, flags: &[&str]) -> io::Result<PathBuf> {
+        let mut ask = Command::new("pkg-config");
+        ask.env("PKG_CONFIG_PATH", self.prefix.join("lib/pkgconfig"));
+        let asked = ask.args(["--cflags", "--libs", "nearcall"]).args(flags).output()?;
+        if !asked.status.success() {
+            return Err(io::Error::other(String::from_utf8_lossy(&asked.stderr).into_owned()));
+        }
+        let answer = String::from_utf8_lossy(&asked.stdout).into_owned();
+        let program = self.prefix.join("bin").join(format!("streams-{name}"));
+        let mut compile = Command::new("cc");
+        compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&program);
+        compile.arg(self.source("tests/c/streams.c"));
+        let is_static = !flags.is_empty();
+        compile.args(is_static.then_some("-Wl,-Bstatic"));
+        for flag in answer.split_whitespace() {
+            let is_last = is_static && flag == "-lnearcall";
+            compile.arg(flag).args(is_last.then_some("-Wl,-Bdynamic"));
+        }
+        succeed(&mut compile)?;
+        Ok(program)
+    }
+}
