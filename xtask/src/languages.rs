@@ -128,10 +128,9 @@ impl Layout {
     /// Writes what `pkg-config` reads.
     fn describe(&self) -> io::Result<()> {
         let text = format!(
-            "prefix=${{pcfiledir}}/../..\n\nName: nearcall\nDescription: calls between processes at \
-             memory speed\nVersion: {}\nCflags: \
-             -I${{prefix}}/include\nLibs: -L${{prefix}}/lib -lnearcall\nLibs.private: -lpthread \
-             -ldl -lm -lgcc_s\n",
+            "prefix=${{pcfiledir}}/../..\n\nName: nearcall\nDescription: calls between processes \
+             at memory speed\nVersion: {}\nCflags: -I${{prefix}}/include\nLibs: -L${{prefix}}/lib \
+             -lnearcall\nLibs.private: -lpthread -ldl -lm -lgcc_s\n",
             env!("CARGO_PKG_VERSION")
         );
         fs::write(self.prefix.join("lib/pkgconfig/nearcall.pc"), text)
