@@ -3,12 +3,14 @@
 //! **Invariants:** a server that does not answer does not serve.
 //! **Not here:** what a server makes its health of (`nearcall::control`).
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::stream;
 use nearcall::control::Health as NearcallHealth;
+use nearcall::server::RunningServer;
 use tokio::time::sleep;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -50,6 +52,22 @@ async fn health(shared: &Shared, name: &str) -> Option<ServingStatus> {
         }
     }
     Some(together)
+}
+
+/// Has the server of a gateway that has a name report the health of all exposed interfaces.
+pub(super) async fn report(shared: &Shared, own: Option<&RunningServer>) -> Infallible {
+    let Some(own) = own else { return std::future::pending().await };
+    loop {
+        own.set_health(
+            "",
+            match health(shared, "").await {
+                Some(ServingStatus::Serving) => NearcallHealth::Serving,
+                Some(ServingStatus::Unknown) => NearcallHealth::Unknown,
+                _ => NearcallHealth::NotServing,
+            },
+        );
+        sleep(HEALTH_INTERVAL).await;
+    }
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {
