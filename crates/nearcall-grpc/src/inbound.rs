@@ -204,7 +204,7 @@ impl GatewayBuilder {
         let (shared, _listeners) = self.prepare()?;
         name.map(|name| own_server::start(&name, &shared, &[])).transpose()?;
         for (address, interface) in exposed {
-            let options = CallOptions::new().deadline(limits::ASK_TIMEOUT);
+            let options = CallOptions::new().deadline(ASK_TIMEOUT);
             let asked = DynamicCaller::new(&client, &address, &interface)
                 .and_then(|caller| caller.with(options).interface());
             if let Err(status) = asked {

@@ -25,8 +25,9 @@ use super::reflection;
 use super::remote::Remote;
 use crate::inbound::{ASK_TIMEOUT, DRAIN_TIMEOUT};
 
-/// Longest wait for the descriptions of a server: as for one attempt to connect.
-const DESCRIBE_TIME_MAX: Duration = Duration::from_secs(10);
+/// Longest wait for the descriptions of a server: 5 s, half of what a host of services grants for a
+/// start by default.
+const DESCRIBE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Why a [`Forwarder`] was not started.
 #[derive(Debug, thiserror::Error)]

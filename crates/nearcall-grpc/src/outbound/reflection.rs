@@ -75,6 +75,11 @@ pub(super) async fn describe(
             return Err(Status::resource_exhausted(text));
         }
     }
+    // Reads the end, as a call that is given up counts as cancelled there.
+    drop(ask);
+    if let Some(mut answers) = answers {
+        answers.message().await.map_err(failed)?;
+    }
     // Not as decoded files, which lack the options of nearcall.
     let (files, mut set) = (Vec::from_iter(files.into_values()), Vec::new());
     encoding::bytes::encode_repeated(FILE_TAG, &files, &mut set);
@@ -92,7 +97,9 @@ pub(super) async fn list(channel: Channel) -> Result<Vec<String>, Status> {
     let request = ServerReflectionRequest { host: String::new(), message_request: question };
     let mut client = ServerReflectionClient::new(channel);
     let asked = client.server_reflection_info(stream::iter([request])).await.map_err(failed)?;
-    let answer = asked.into_inner().message().await.map_err(failed)?;
+    let mut answers = asked.into_inner();
+    let answer = answers.message().await.map_err(failed)?;
+    answers.message().await.map_err(failed)?;
     let Some(MessageResponse::ListServicesResponse(list)) =
         answer.and_then(|answer| answer.message_response)
     else {
