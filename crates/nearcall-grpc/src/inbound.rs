@@ -71,7 +71,7 @@ pub enum GatewayError {
         /// Its name.
         name: String,
         /// What is wrong, and what can be done.
-        why: nearcall::server::StartError,
+        why: Box<nearcall::server::StartError>,
     },
     /// A file with a certificate or a key cannot be used.
     #[error("{}: {why}", file.display())]

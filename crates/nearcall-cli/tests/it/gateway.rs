@@ -167,8 +167,8 @@ fn a_host_runs_a_gateway_as_its_services() {
     let away = Gateway::builder().expose(&echo, &["echo.v1.Echo"]).listen("127.0.0.1:0");
     let away = away.start().unwrap();
     let file = format!(
-        "[gateway.front]\nlisten = \"127.0.0.1:0\"\nready-within = \"60s\"\nback-off-min = \"1ms\"\n\
-         expose.\"{echo}\" = [\"echo.v1.Echo\"]\nforward.far = \"grpc://{}\"\n",
+        "[gateway.front]\nlisten = \"127.0.0.1:0\"\nready-within = \"60s\"\n\
+         back-off-min = \"1ms\"\nexpose.\"{echo}\" = [\"echo.v1.Echo\"]\nforward.far = \"grpc://{}\"\n",
         away.addresses()[0]
     );
     let path = stage.folder.path().join("services.toml");

@@ -49,5 +49,5 @@ pub(super) fn start(
     let addresses = addresses.iter().map(ToString::to_string).collect();
     let service = Service { shared: Arc::clone(shared), addresses };
     let server = Server::builder().register(GatewayDispatcher::new(service)).listen(name);
-    server.start().map_err(|why| GatewayError::Name { name: name.to_owned(), why })
+    server.start().map_err(|why| GatewayError::Name { name: name.to_owned(), why: why.into() })
 }

@@ -1,4 +1,5 @@
-//! The table of a gateway as a unit: the arguments of its process, and where that listens.
+//! The table of a gateway as that of a service: the arguments of its process, and where that
+//! listens.
 //!
 //! **Invariants:** a gateway starts after the services of its file that it exposes, and stops
 //! before them.
@@ -12,17 +13,25 @@ use nearcall_channel::{Address, BadAddress};
 use toml::Spanned;
 
 use super::raw::{RawGateway, RawService, Run};
-use super::units::{self, Draft};
-use super::{ConfigError, NamedFile, Service, Source};
+use super::{ConfigError, NamedFile, Source};
 
-/// Makes the unit of one gateway. `places` are the addresses of the services of the file.
-pub(super) fn draft(
+/// A gateway as a service.
+pub(super) struct GatewayParts {
+    pub(super) service: RawService,
+    /// Where peers connect to.
+    pub(super) sockets: Vec<Address>,
+    /// The names at which it serves what other machines have.
+    pub(super) forwarded: Vec<(String, Address)>,
+}
+
+/// Reads the table of one gateway. `places` are the addresses of the services of the file.
+pub(super) fn parts(
     source: &Source<'_>,
     name: &Spanned<String>,
     raw: RawGateway,
     places: &BTreeMap<String, String>,
     files: &mut Vec<NamedFile>,
-) -> Result<Draft, ConfigError> {
+) -> Result<GatewayParts, ConfigError> {
     let refuse =
         |why: &str| source.error(Some(name.span()), format!("gateway `{}`: {why}", name.get_ref()));
     if let Some(why) = contradiction(&raw) {
@@ -46,13 +55,8 @@ pub(super) fn draft(
     }
     arguments.extend(plain_arguments(&raw, places));
 
-    let mut draft = units::draft(source, name, service_of(raw, name, arguments, places), files)?;
-    for (name, listen) in forwarded {
-        let first = draft.unit.services[0].clone();
-        draft.unit.services.push(Service { name, listen, ..first });
-    }
-    draft.unit.services[0].sockets = sockets;
-    Ok(draft)
+    let service = service_of(raw, name, arguments, places);
+    Ok(GatewayParts { service, sockets, forwarded })
 }
 
 /// Returns why the keys of a gateway do not fit together.

@@ -25,8 +25,8 @@ type RawServices = BTreeMap<Spanned<String>, RawService>;
 type RawGateways = BTreeMap<Spanned<String>, RawGateway>;
 
 /// A unit and what its members said of it.
-pub(super) struct Draft {
-    pub(super) unit: Unit,
+struct Draft {
+    unit: Unit,
     /// Services that must be up before it, and where the file says so.
     after: Vec<(String, Range<usize>)>,
     /// Where it begins.
@@ -101,14 +101,21 @@ fn in_file(
         drafts.push(draft(source, &name, raw, files)?);
     }
     for (name, raw) in gateways {
-        drafts.push(gateway::draft(source, &name, raw, &places, files)?);
+        let parts = gateway::parts(source, &name, raw, &places, files)?;
+        let mut draft = draft(source, &name, parts.service, files)?;
+        let own = draft.unit.services[0].clone();
+        let forwarded = parts.forwarded.into_iter();
+        let forwarded = forwarded.map(|(name, listen)| Service { name, listen, ..own.clone() });
+        draft.unit.services.extend(forwarded);
+        draft.unit.services[0].sockets = parts.sockets;
+        drafts.push(draft);
     }
     drafts.sort_by_key(|draft| draft.span.start);
     Ok(drafts)
 }
 
 /// Makes the unit of one service.
-pub(super) fn draft(
+fn draft(
     source: &Source<'_>,
     name: &Spanned<String>,
     raw: RawService,
