@@ -135,6 +135,9 @@ fn a_gateway_is_asked_by_its_name_and_another_one_leads_to_it() {
     let (mut far, line) = stage.start(&["gateway", "--forward", &forward]);
     assert_eq!(line, format!("forwarding far to grpc://{place}: echo.v1.Echo"));
     call(&stage.address("far"));
+    let listed = stage.run(&["list"]).stdout;
+    let row = listed.lines().find(|line| line.contains("nearcall.v1.Gateway")).unwrap();
+    assert!(row.contains("front") && row.ends_with("serving"), "{row}");
     let taken = stage.run(&["gateway", "--forward", &forward]);
     assert_eq!(taken.code, Some(1));
     assert!(taken.stderr.contains("in use by another server"), "{taken:?}");

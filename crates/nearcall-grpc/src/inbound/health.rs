@@ -19,6 +19,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use super::Shared;
 use super::limits::{HEALTH_INTERVAL, QUESTION_BYTES_MAX};
+use crate::proto::GatewayCaller;
 
 pub(super) fn server(shared: &Arc<Shared>) -> HealthServer<Service> {
     let service = Service(Arc::clone(shared));
@@ -58,8 +59,9 @@ async fn health(shared: &Shared, name: &str) -> Option<ServingStatus> {
 pub(super) async fn report(shared: &Shared, own: Option<&RunningServer>) -> Infallible {
     let Some(own) = own else { return std::future::pending().await };
     loop {
+        // Of its only object, which `nearcall list` shows, and so of the server as a whole.
         own.set_health(
-            "",
+            GatewayCaller::INTERFACE.name,
             match health(shared, "").await {
                 Some(ServingStatus::Serving) => NearcallHealth::Serving,
                 Some(ServingStatus::Unknown) => NearcallHealth::Unknown,
