@@ -58,7 +58,7 @@ fn a_gateway_is_a_unit_that_starts_after_what_it_exposes() {
     let config = parse(&[text, &process("room", "listen = \"unix:@room\"")].concat()).unwrap();
     let [room, front] = &config.units[..] else { panic!("{config:?}") };
     let [own, far] = &front.services[..] else { panic!("{front:?}") };
-    assert_eq!(front.after, [room.name.clone()]);
+    assert!(front.after.iter().eq([&room.name]));
     assert_eq!((own.run, far.run, front.stop_within.as_secs()), (Run::Gateway, Run::Gateway, 60));
     let listens: Vec<String> = front.addresses().map(Address::to_string).collect();
     assert_eq!(listens, ["front", "tcp://127.0.0.1:1", "tcp://[::1]:0", "far"]);
