@@ -60,6 +60,16 @@ fn rest() -> io::Result<MutexGuard<'static, Rest>> {
     Ok(rest)
 }
 
+/// Takes the socket of `address`, if it was handed over to this process and not taken before: for
+/// servers of other protocols. It does not block.
+///
+/// # Errors
+///
+/// What was handed over cannot be understood, or is a socket of another type or in another state.
+pub fn take_inherited(address: &Address) -> io::Result<Option<OwnedFd>> {
+    Ok(take(address)?.map(|adopted| adopted.socket))
+}
+
 /// Takes the sockets of `address`, if they were handed over to this process and not taken before.
 ///
 /// # Errors

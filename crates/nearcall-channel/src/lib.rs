@@ -51,7 +51,7 @@ pub use handshake::{
     MeetingClient, Options, Rendezvous, accept_over, connect, connect_over,
 };
 pub use hang_up::HangUp;
-pub use inherited::{HEALTH_SUFFIX, secure_inherited};
+pub use inherited::{HEALTH_SUFFIX, secure_inherited, take_inherited};
 pub use interrupt::Interrupt;
 pub use last_use::{ClosedFlag, UseCount};
 pub use mechanism::{

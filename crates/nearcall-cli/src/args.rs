@@ -234,21 +234,22 @@ pub(crate) enum Command {
     #[command(before_help = host::EXAMPLES)]
     Host(host::HostArgs),
 
-    /// Let gRPC calls from elsewhere reach servers of this machine
+    /// Let gRPC calls reach servers of this machine, and calls from here gRPC servers
     ///
     /// Peers call by HTTP/2, with or without TLS, what is exposed and nothing else; the servers
     /// need not know of it, nor be there yet. Health and reflection of gRPC answer for them.
+    /// With --forward, programs of this machine call a gRPC server by a name, as any other server.
     /// Certificates are read again once their files have changed. SIGTERM lets the calls under way
     /// end, for 5 seconds; a second one does not.
     ///
-    /// Exit code: 0 stopped, or checked; 1 an address, a file or, with --check, a server cannot be
-    /// used; 2 usage error.
+    /// Exit code: 0 stopped, or checked; 1 an address, a file, a server of --forward or, with
+    /// --check, any server cannot be used; 2 usage error.
     #[command(before_help = gateway::EXAMPLES)]
     Gateway(gateway::GatewayArgs),
 
-    /// Show what the services of a host do
+    /// Show what the services of a host do, and what gateways have counted
     ///
-    /// Exit code: 0 the host has answered, whatever its services do; 1 it has not; 2 usage error.
+    /// Exit code: 0 the host, or the gateway, has answered; 1 it has not; 2 usage error.
     #[command(before_help = status::EXAMPLES)]
     Status(status::StatusArgs),
 

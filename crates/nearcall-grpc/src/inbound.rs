@@ -10,6 +10,7 @@ mod counters;
 mod exposed;
 mod health;
 mod limits;
+mod own_server;
 mod reflection;
 mod request_body;
 mod running;
@@ -34,6 +35,8 @@ use self::connections::Peer;
 use self::counters::{CountedBody, CountedCall, Counters, count, counted};
 use self::exposed::Exposed;
 use self::tls::Certificates;
+
+pub(crate) use self::limits::{ASK_TIMEOUT, DRAIN_TIMEOUT};
 
 pub use self::counters::GatewayCounters;
 pub use self::limits::GatewayLimits;
@@ -61,6 +64,14 @@ pub enum GatewayError {
         address: String,
         /// What is wrong, and what can be done.
         why: String,
+    },
+    /// The gateway cannot be asked at its name.
+    #[error("the gateway cannot be asked at {name:?}: {why}")]
+    Name {
+        /// Its name.
+        name: String,
+        /// What is wrong, and what can be done.
+        why: Box<nearcall::server::StartError>,
     },
     /// A file with a certificate or a key cannot be used.
     #[error("{}: {why}", file.display())]
@@ -110,7 +121,9 @@ impl Gateway {
 #[derive(Debug, Default)]
 pub struct GatewayBuilder {
     exposed: Vec<(String, String)>,
+    name: Option<String>,
     listen: Vec<String>,
+    sockets: Vec<TcpListener>,
     tls: Option<TlsOptions>,
     limits: GatewayLimits,
     insecure: bool,
@@ -137,6 +150,20 @@ impl GatewayBuilder {
     /// Listens at a place such as `127.0.0.1:50051` or `[::]:0`, where the system chooses the port.
     pub fn listen(mut self, address: &str) -> Self {
         self.listen.push(address.to_owned());
+        self
+    }
+
+    /// Listens at a socket that was bound before, such as one that the process was started with.
+    pub fn listen_on(mut self, socket: TcpListener) -> Self {
+        self.sockets.push(socket);
+        self
+    }
+
+    /// Has programs of this machine ask the gateway at a nearcall address: `nearcall.v1.Server` for
+    /// its health, which is that of all exposed servers and at most a second old, and
+    /// `nearcall.v1.Gateway` ([`proto`](crate::proto)) for its counters.
+    pub fn name(mut self, address: &str) -> Self {
+        self.name = Some(address.to_owned());
         self
     }
 
@@ -171,12 +198,13 @@ impl GatewayBuilder {
     /// # Errors
     ///
     /// As [`start`](Self::start), and [`GatewayError::Server`].
-    pub fn check(self) -> Result<(), GatewayError> {
+    pub fn check(mut self) -> Result<(), GatewayError> {
         let client = self.client();
-        let exposed = self.exposed.clone();
-        self.prepare()?;
+        let (exposed, name) = (self.exposed.clone(), self.name.take());
+        let (shared, _listeners) = self.prepare()?;
+        name.map(|name| own_server::start(&name, &shared, &[])).transpose()?;
         for (address, interface) in exposed {
-            let options = CallOptions::new().deadline(limits::ASK_TIMEOUT);
+            let options = CallOptions::new().deadline(ASK_TIMEOUT);
             let asked = DynamicCaller::new(&client, &address, &interface)
                 .and_then(|caller| caller.with(options).interface());
             if let Err(status) = asked {
@@ -195,10 +223,12 @@ impl GatewayBuilder {
     /// [`balance`](Self::balance) was not said. [`GatewayError::Listen`]: a place cannot be used,
     /// or other machines reach it and the gateway has neither [`tls`](Self::tls) nor
     /// [`insecure`](Self::insecure).
-    /// [`GatewayError::Tls`]: a file cannot be used. [`GatewayError::Threads`].
-    pub fn start(self) -> Result<RunningGateway, GatewayError> {
+    /// [`GatewayError::Tls`]: a file cannot be used. [`GatewayError::Name`]: another server has the
+    /// name. [`GatewayError::Threads`].
+    pub fn start(mut self) -> Result<RunningGateway, GatewayError> {
+        let name = self.name.take();
         let (shared, listeners) = self.prepare()?;
-        RunningGateway::start(shared, listeners)
+        RunningGateway::start(shared, listeners, name.as_deref())
     }
 
     fn client(&self) -> Client {
@@ -209,7 +239,7 @@ impl GatewayBuilder {
         Client::builder().limits(limits).reconnect(ReconnectPolicy::Once).build()
     }
 
-    fn prepare(self) -> Result<(Arc<Shared>, Vec<TcpListener>), GatewayError> {
+    fn prepare(mut self) -> Result<(Arc<Shared>, Vec<TcpListener>), GatewayError> {
         let client = self.client();
         let mut exposed = Exposed::default();
         for (address, interface) in &self.exposed {
@@ -219,6 +249,12 @@ impl GatewayBuilder {
         let mut listeners = Vec::new();
         for address in &self.listen {
             listeners.push(self.bind(address)?);
+        }
+        for socket in std::mem::take(&mut self.sockets) {
+            let place = socket.local_addr().map_err(GatewayError::Threads)?;
+            self.check_plain(&place.to_string(), &[place])?;
+            socket.set_nonblocking(true).map_err(GatewayError::Threads)?;
+            listeners.push(socket);
         }
         let shared = Shared {
             exposed,
@@ -240,19 +276,24 @@ impl GatewayBuilder {
             refuse(format!("{error}; a place is HOST:PORT, such as 127.0.0.1:50051"))
         })?;
         let places: Vec<SocketAddr> = places.collect();
-        if self.tls.is_none() && places.iter().any(|place| !place.ip().is_loopback()) {
-            if !self.insecure {
-                return Err(refuse(
-                    "other machines reach it, and the calls would travel as plain text; give the \
-                     gateway a certificate, or say `insecure`"
-                        .into(),
-                ));
-            }
-            tracing::warn!(address, "the gateway takes calls in plain text from other machines");
-        }
+        self.check_plain(address, &places)?;
         let listener = TcpListener::bind(&*places).map_err(|error| refuse(error.to_string()))?;
         listener.set_nonblocking(true).map_err(|error| refuse(error.to_string()))?;
         Ok(listener)
+    }
+
+    /// Refuses plain text where other machines come, unless that was asked for.
+    fn check_plain(&self, address: &str, places: &[SocketAddr]) -> Result<(), GatewayError> {
+        if self.tls.is_some() || places.iter().all(|place| place.ip().is_loopback()) {
+            return Ok(());
+        }
+        if !self.insecure {
+            let why = "other machines reach it, and the calls would travel as plain text; give the \
+                       gateway a certificate, or say `insecure`";
+            return Err(GatewayError::Listen { address: address.into(), why: why.into() });
+        }
+        tracing::warn!(address, "the gateway takes calls in plain text from other machines");
+        Ok(())
     }
 }
 

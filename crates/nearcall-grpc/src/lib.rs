@@ -32,6 +32,8 @@
 //! # Ok::<(), nearcall_grpc::GatewayError>(())
 //! ```
 //!
+//! Programs that do not use this crate call gRPC servers through a [`Forwarder`].
+//!
 //! **Invariants:** messages pass as bytes, and nothing here waits for all of a stream: a reader
 //! that is slow at one side holds the sender at the other.
 //! **Not here:** HTTP/2, TLS and compression (hyper, rustls, tonic), calls by names
@@ -47,4 +49,15 @@ pub use self::inbound::{
     Gateway, GatewayBuilder, GatewayCounters, GatewayError, GatewayLimits, RunningGateway,
     TlsOptions,
 };
-pub use self::outbound::{Outbound, install};
+pub use self::outbound::{Forwarder, ForwarderError, Outbound, RunningForwarder, install};
+
+/// The interface of a gateway that has a name ([`GatewayBuilder::name`]), generated from
+/// `proto/nearcall/v1/gateway.proto`.
+pub mod proto {
+    nearcall::include_proto!("nearcall.v1");
+}
+
+/// Returns whether an interface is one that gateways and servers answer themselves.
+fn is_reserved(interface: &str) -> bool {
+    ["nearcall.", "grpc.health.", "grpc.reflection."].iter().any(|it| interface.starts_with(it))
+}

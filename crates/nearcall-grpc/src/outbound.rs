@@ -4,7 +4,8 @@
 //! usual, at the price of one call within the machine, some thousandths of one to another.
 //! **Invariants:** the server lets in processes of its own user only; it connects to other machines
 //! when the first call needs it, and keeps one connection to each of their addresses.
-//! **Not here:** one machine (`outbound/remote.rs`), one call (`outbound/forward.rs`).
+//! **Not here:** the same for other programs (`outbound/forwarder.rs`), one machine
+//! (`outbound/remote.rs`), one call (`outbound/forward.rs`).
 
 use std::cell::RefCell;
 use std::io;
@@ -26,9 +27,11 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Handle, Runtime};
 
 use self::forward::Forward;
+pub use self::forwarder::{Forwarder, ForwarderError, RunningForwarder};
 use self::remote::Remote;
 
 mod forward;
+mod forwarder;
 mod reflection;
 mod remote;
 

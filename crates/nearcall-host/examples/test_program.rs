@@ -50,7 +50,8 @@ fn host(file: &Path) -> ExitCode {
         }
     };
     let worker = vec!["/proc/self/exe".into(), "worker".into()];
-    let options = HostOptions { worker, log: Box::new(|line| eprintln!("{line}")) };
+    let options =
+        HostOptions { worker, gateway: Vec::new(), log: Box::new(|line| eprintln!("{line}")) };
     match nearcall_host::run(config, options) {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::AtOnce) => ExitCode::from(130),

@@ -6,16 +6,19 @@
 //! **Invariants:** a configuration that exists can be run as far as the file and the machine can
 //! say: names, addresses and dependencies fit together, and the files are there. Every error names
 //! the file, the line and what to do.
-//! **Not here:** the syntax (`config/raw.rs`), how services become units (`config/units.rs`), who
-//! may connect (`config/access.rs`), what a library must be (`library.rs`).
+//! **Not here:** the syntax (`config/raw.rs`), how services become units (`config/units.rs`,
+//! `config/gateway.rs`), who may connect (`config/access.rs`), what a library must be
+//! (`library.rs`).
 
 mod access;
+mod gateway;
 mod order;
 mod raw;
 mod units;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -100,12 +103,28 @@ pub(crate) struct Service {
     pub(crate) file: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) listen: Address,
+    /// Where it serves another protocol, which only its process understands.
+    pub(crate) sockets: Vec<Address>,
     /// Who may connect to its socket, if that has a file.
     pub(crate) access: SocketAccess,
     /// Names of interfaces that a library must have.
     pub(crate) interfaces: Vec<String>,
     /// How long it may leave the question unanswered whether it is well.
     pub(crate) watchdog: Option<Duration>,
+}
+
+impl Service {
+    /// Returns where its process listens.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &Address> {
+        std::iter::once(&self.listen).chain(&self.sockets)
+    }
+}
+
+impl Unit {
+    /// Returns where its process listens.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.services.iter().flat_map(Service::addresses)
+    }
 }
 
 /// Why a file is no configuration.
@@ -180,6 +199,9 @@ impl Config {
         for file in files {
             let checked = match file.run {
                 Run::Process => open_program(&file.path).map(drop),
+                Run::Gateway => fs::File::open(&file.path)
+                    .map(drop)
+                    .map_err(|error| format!("{}: {error}", file.path.display())),
                 // Not loaded here: that would run its code in the host.
                 Run::Library => {
                     LibraryFile::open(&file.path).map(drop).map_err(|error| error.to_string())
@@ -211,9 +233,8 @@ impl Config {
     ///
     /// The first address that no server can listen at, and why.
     pub fn check_places(&self) -> Result<(), (String, io::Error)> {
-        let places = self.services().map(|service| &service.listen);
         std::iter::once(&self.listen)
-            .chain(places)
+            .chain(self.addresses())
             .try_for_each(|place| place.check_place().map_err(|why| (place.to_string(), why)))
     }
 
@@ -230,15 +251,21 @@ impl Config {
     /// Returns the number of descriptors that a host needs for them.
     pub(crate) fn descriptor_count(&self) -> u64 {
         let count = |count: usize| count as u64;
-        let largest = self.units.iter().map(|unit| count(unit.services.len())).max();
+        let largest = self.units.iter().map(|unit| count(unit.addresses().count())).max();
         DESCRIPTORS_OF_HOST
-            + count(self.service_count()) * (DESCRIPTORS_PER_SERVICE + DESCRIPTORS_PER_WATCHER)
+            + count(self.addresses().count()) * DESCRIPTORS_PER_SERVICE
+            + count(self.service_count()) * DESCRIPTORS_PER_WATCHER
             + count(self.process_count()) * DESCRIPTORS_PER_PROCESS
             + largest.unwrap_or(0) * DESCRIPTORS_PER_HAND_OVER
     }
 
     pub(crate) fn services(&self) -> impl Iterator<Item = &Service> {
         self.units.iter().flat_map(|unit| &unit.services)
+    }
+
+    /// Returns where the processes of all services listen.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.services().flat_map(Service::addresses)
     }
 
     /// Returns the unit in which a service runs, by the name of the service.
@@ -257,7 +284,7 @@ impl Config {
         let listen: Address = listen.parse().map_err(|error: nearcall_channel::BadAddress| {
             source.error(span.clone(), format!("the address of the host: {error}"))
         })?;
-        let (units, files) = units::from_raw(source, raw.service, &listen)?;
+        let (units, files) = units::from_raw(source, (raw.service, raw.gateway), &listen)?;
         let path = source.path.to_owned();
         Ok((Self { path, listen, units }, files))
     }
@@ -306,7 +333,7 @@ fn read_checked(path: &Path) -> io::Result<String> {
 
 /// Returns the program of a service, which may run; or why not.
 pub(crate) fn open_program(path: &Path) -> Result<ProgramFile, String> {
-    if std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+    if fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Err(format!(
             "there is no program {}: build or install it, or correct `file`",
             path.display()

@@ -44,13 +44,17 @@ pub struct HostOptions {
     /// The program and the arguments that start the process of a group of libraries. It reads its
     /// libraries from its standard input and calls [`run_worker`](crate::run_worker).
     pub worker: Vec<OsString>,
+    /// The program and the first arguments of a gateway: those of `nearcall gateway` follow.
+    pub gateway: Vec<OsString>,
     /// Writes a line of the log. Called in a thread of its own, so that it may wait for a reader.
     pub log: Box<dyn Fn(&str) + Send>,
 }
 
 impl fmt::Debug for HostOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostOptions").field("worker", &self.worker).finish_non_exhaustive()
+        let mut shown = f.debug_struct("HostOptions");
+        shown.field("worker", &self.worker).field("gateway", &self.gateway);
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -143,6 +147,7 @@ pub fn run(config: Config, options: HostOptions) -> Result<Ending, HostError> {
         next_token: 0,
         started: clock::now(),
         worker: options.worker,
+        gateway: options.gateway,
         log: Log::start(options.log)?,
         descriptors,
         directories,
@@ -168,6 +173,7 @@ struct Host {
     next_token: u64,
     started: Instant,
     worker: Vec<OsString>,
+    gateway: Vec<OsString>,
     log: Log,
     /// The limits that it was started with, and its services get.
     descriptors: DescriptorLimit,
@@ -260,6 +266,7 @@ impl Host {
                 event_loop: &self.event_loop,
                 findings: &self.findings,
                 worker: &self.worker,
+                gateway: &self.gateway,
                 log: &self.log,
                 directories: &self.directories,
                 descriptors: self.descriptors,
@@ -277,30 +284,33 @@ impl Host {
 
     /// Binds the sockets of a unit that are not bound yet, or whose files are gone.
     fn listen(&mut self, unit: &Unit) -> io::Result<()> {
-        for service in &unit.services {
-            let name = service.listen.to_string();
+        let places = unit.services.iter().flat_map(|service| {
+            let sockets = service.sockets.iter().map(|socket| (socket, SocketAccess::default()));
+            let places = std::iter::once((&service.listen, service.access)).chain(sockets);
+            places.map(|(address, access)| (service.name.as_str(), address, access))
+        });
+        for (service, address, access) in places {
+            let name = address.to_string();
             if let Some(listener) = self.listeners.get(&name) {
                 // The next process gets the new socket; the host cannot give it to one that runs.
                 match listener.restore_file() {
                     Ok(false) => {}
                     Ok(true) => self.log.add(&format!(
-                        "{}: another program had removed the socket of {name}, which is made again",
-                        service.name
+                        "{service}: another program had removed the socket of {name}, which is \
+                         made again"
                     )),
-                    Err(error) => self.log.add(&format!("{}: {error}", service.name)),
+                    Err(error) => self.log.add(&format!("{service}: {error}")),
                 }
                 continue;
             }
-            let listener = Listener::bind_for(&service.listen, service.access);
-            let listener = listener.map_err(|error| {
-                io::Error::other(format!("it cannot listen at {}: {error}", service.listen))
+            let listener = Listener::bind_for(address, access).map_err(|error| {
+                io::Error::other(format!("it cannot listen at {address}: {error}"))
             })?;
-            if listener.is_inherited() && service.access != SocketAccess::default() {
+            if listener.is_inherited() && access != SocketAccess::default() {
                 self.log.add(&format!(
-                    "{}: `socket-mode` and `socket-owner` mean nothing for {}, which was bound \
-                     before this host started: write `SocketMode=`, `SocketUser=` and \
-                     `SocketGroup=` into its unit of systemd",
-                    service.name, service.listen
+                    "{service}: `socket-mode` and `socket-owner` mean nothing for {address}, which \
+                     was bound before this host started: write `SocketMode=`, `SocketUser=` and \
+                     `SocketGroup=` into its unit of systemd"
                 ));
             }
             self.listeners.insert(name, listener);

@@ -374,9 +374,8 @@ impl Supervisor {
     fn close_slot(&mut self, report: &Report) {
         let name = report.unit();
         let slots = self.slots.iter().filter(|slot| Some(&slot.unit.name) == name);
-        let services = slots.flat_map(|slot| &slot.unit.services);
-        let closed: Vec<_> =
-            services.map(|service| Action::Close(service.listen.clone())).collect();
+        let addresses = slots.flat_map(|slot| slot.unit.addresses());
+        let closed: Vec<_> = addresses.cloned().map(Action::Close).collect();
         self.actions.extend(closed);
     }
 
@@ -430,9 +429,8 @@ impl Supervisor {
                 running.iter().any(|other| self.slots[*other].unit.after.contains(name));
             let SlotState::Running(id) = self.slots[*at].state else { continue };
             if !is_needed && !self.is_retiring(id) {
-                let services = self.slots[*at].unit.services.iter();
-                let closed: Vec<_> =
-                    services.map(|service| Action::Close(service.listen.clone())).collect();
+                let addresses = self.slots[*at].unit.addresses();
+                let closed: Vec<_> = addresses.cloned().map(Action::Close).collect();
                 self.actions.extend(closed);
                 self.retire(id, now);
             }

@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-wire",
         ],
     ),
-    ("nearcall-grpc", &["nearcall", "nearcall-os"]),
+    ("nearcall-grpc", &["nearcall", "nearcall-build", "nearcall-os"]),
     ("nearcall-c", &["nearcall"]),
     ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.

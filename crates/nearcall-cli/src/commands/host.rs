@@ -15,7 +15,7 @@ use crate::output;
 /// Options of `host`.
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {
-    /// The services: a table `[service.NAME]` for each
+    /// The services: a table `[service.NAME]` or `[gateway.NAME]` for each
     #[arg(value_name = "FILE.toml")]
     pub(crate) file: PathBuf,
 
@@ -37,7 +37,8 @@ pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
     }
     // This program as it runs now, though its file may be replaced meanwhile.
     let worker = vec!["/proc/self/exe".into(), "host-group".into()];
-    let options = HostOptions { worker, log: Box::new(output::diagnostic) };
+    let gateway = vec!["/proc/self/exe".into(), "gateway".into()];
+    let options = HostOptions { worker, gateway, log: Box::new(output::diagnostic) };
     match nearcall_host::run(config, options)? {
         Ending::Done => Ok(End::Done),
         Ending::AtOnce => Ok(End::Interrupted),

@@ -1,11 +1,14 @@
-//! `nearcall status`: what the services of a host do.
+//! `nearcall status`: what the services of a host do, or a gateway that runs without one.
 //!
 //! **Not here:** what the host knows, which is `nearcall_host`.
 
+mod gateways;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use nearcall::CallOptions;
+use nearcall::{Address, CallOptions};
 use nearcall_host::proto::{HostCaller, HostStatusReply, HostStatusRequest, HostedService};
 use nearcall_results::report::document;
 use nearcall_results::report::lines::{Ink, Style};
@@ -14,6 +17,7 @@ use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
 use serde::Serialize;
 
+use self::gateways::Figures;
 use super::End;
 use super::asked_server::{self, AskedHostArgs};
 use super::list::uptime;
@@ -24,6 +28,10 @@ use crate::terminal::style;
 /// Options of `status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
+    /// Only this gateway, by its name; it may run without a host
+    #[arg(value_name = "GATEWAY")]
+    pub(crate) gateway: Option<Address>,
+
     #[command(flatten)]
     pub(crate) asked: AskedHostArgs,
 
@@ -33,6 +41,11 @@ pub(crate) struct StatusArgs {
 
 pub(super) fn run(args: &StatusArgs) -> anyhow::Result<End> {
     let (client, address) = (asked_server::client(), &args.asked.host);
+    if let Some(gateway) = &args.gateway {
+        let name = gateway.to_string();
+        let figures = gateways::ask(&client, &name).map_err(asked_server::failure)?;
+        return show_gateway(name, figures, args.format.json);
+    }
     let host = HostCaller::new(&client, &address.to_string())?;
     let options = CallOptions::new().deadline(ANSWER_MAX);
     let reply = host
@@ -43,12 +56,40 @@ pub(super) fn run(args: &StatusArgs) -> anyhow::Result<End> {
     let claimed = i32::try_from(reply.pid).ok();
     let is_elsewhere = asked_server::is_elsewhere(process.as_ref(), claimed);
     let pid = process.map_or(claimed, |process| process.pid);
+    // One that forwards only has nothing more to report than other services.
+    let is_asked = |it: &&HostedService| it.run == GATEWAY && it.group.is_empty() && it.pid != 0;
+    let asked = reply.services.iter().filter(is_asked);
+    let figures = asked.filter_map(|service| {
+        Some((service.name.clone(), gateways::ask(&client, &service.listen).ok()?))
+    });
+    let figures: Vec<(String, Figures)> = figures.collect();
     if args.format.json {
-        output::json(&Document::of(reply, pid, is_elsewhere))?;
+        output::json(&Document::of(reply, pid, is_elsewhere, figures))?;
     } else {
-        output::result(&text(&reply, pid, is_elsewhere, style()))?;
+        output::result(&text(&reply, pid, is_elsewhere, &figures, style()))?;
     }
     Ok(End::Done)
+}
+
+/// Prints what one gateway has counted.
+fn show_gateway(name: String, figures: Figures, as_json: bool) -> anyhow::Result<End> {
+    if as_json {
+        output::json(&GatewayDocument { schema: GATEWAY_SCHEMA, name, figures })?;
+    } else {
+        let mut out = document::Document::default();
+        gateways::table(&mut out, &[(name, figures)]);
+        output::result(&out.text(style()))?;
+    }
+    Ok(End::Done)
+}
+
+/// What `--json` prints for one gateway.
+#[derive(Serialize)]
+struct GatewayDocument {
+    schema: &'static str,
+    name: String,
+    #[serde(flatten)]
+    figures: Figures,
 }
 
 /// Longest wait for an answer of the host, which never waits for a service.
@@ -90,10 +131,22 @@ struct Row {
     last_lines: Vec<String>,
     unresponsive: bool,
     missed: u64,
+    /// Null: it is no gateway, or does not answer.
+    gateway: Option<Figures>,
 }
 
 impl Document {
-    fn of(reply: HostStatusReply, pid: Option<i32>, other_pid_namespace: bool) -> Self {
+    fn of(
+        reply: HostStatusReply,
+        pid: Option<i32>,
+        other_pid_namespace: bool,
+        figures: Vec<(String, Figures)>,
+    ) -> Self {
+        let mut figures: BTreeMap<String, Figures> = figures.into_iter().collect();
+        let mut row = |service: HostedService| {
+            let gateway = figures.remove(&service.name);
+            Row { gateway, ..Row::of(service) }
+        };
         Self {
             schema: SCHEMA,
             pid,
@@ -103,7 +156,7 @@ impl Document {
             file: reply.file,
             stopping: reply.is_stopping,
             retiring: reply.retiring,
-            services: reply.services.into_iter().map(Row::of).collect(),
+            services: reply.services.into_iter().map(&mut row).collect(),
         }
     }
 }
@@ -125,11 +178,18 @@ impl Row {
             last_lines: service.last_lines,
             unresponsive: service.is_unresponsive,
             missed: service.missed,
+            gateway: None,
         }
     }
 }
 
-fn text(reply: &HostStatusReply, pid: Option<i32>, is_elsewhere: bool, style: Style) -> String {
+fn text(
+    reply: &HostStatusReply,
+    pid: Option<i32>,
+    is_elsewhere: bool,
+    figures: &[(String, Figures)],
+    style: Style,
+) -> String {
     let mut out = document::Document::default();
     let mut grid = Grid::new(&HEAD).compact();
     for service in &reply.services {
@@ -143,6 +203,10 @@ fn text(reply: &HostStatusReply, pid: Option<i32>, is_elsewhere: bool, style: St
         out.note("the host is in another PID namespace, and these numbers are those of there");
     }
     out.blank();
+    if !figures.is_empty() {
+        gateways::table(&mut out, figures);
+        out.blank();
+    }
     for service in reply.services.iter().filter(|service| !service.last_end.is_empty()) {
         let label = format!("  {}  ", printable(&service.name));
         out.wrap(&label, printable(&format!("{} {}", service.name, service.last_end)));
@@ -187,7 +251,12 @@ fn cells(service: &HostedService) -> Vec<String> {
 
 const SCHEMA: &str = "nearcall.status/1";
 
+const GATEWAY_SCHEMA: &str = "nearcall.gateway/1";
+
 const UP: &str = "up";
+
+/// How a gateway runs.
+const GATEWAY: &str = "gateway";
 
 const HEAD: [(&str, Align, usize); 8] = [
     ("", Align::Left, 0),
@@ -206,6 +275,7 @@ const STATE: usize = 1;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   nearcall status
+  nearcall status front                          the gateway of this name
   nearcall status --json | jq -r '.services[] | select(.state != \"up\") | .name'";
 
 #[cfg(test)]
@@ -223,7 +293,7 @@ mod tests {
             ..HostedService::default()
         };
         let reply = HostStatusReply { services: vec![service], ..HostStatusReply::default() };
-        let text = text(&reply, Some(1), false, Style::PLAIN);
+        let text = text(&reply, Some(1), false, &[], Style::PLAIN);
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
         assert!(text.contains("0 of 1 services"), "{text}");
     }

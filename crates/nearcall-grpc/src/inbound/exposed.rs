@@ -48,10 +48,7 @@ impl Exposed {
             interface: interface.into(),
             why,
         };
-        if ["nearcall.", "grpc.health.", "grpc.reflection."]
-            .iter()
-            .any(|it| interface.starts_with(it))
-        {
+        if crate::is_reserved(interface) {
             return Err(refuse("the gateway or the server itself answers to such names".into()));
         }
         let servers = self.0.entry(interface.to_owned()).or_default();

@@ -3,12 +3,14 @@
 //! **Invariants:** a server that does not answer does not serve.
 //! **Not here:** what a server makes its health of (`nearcall::control`).
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::stream;
 use nearcall::control::Health as NearcallHealth;
+use nearcall::server::RunningServer;
 use tokio::time::sleep;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -17,6 +19,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use super::Shared;
 use super::limits::{HEALTH_INTERVAL, QUESTION_BYTES_MAX};
+use crate::proto::GatewayCaller;
 
 pub(super) fn server(shared: &Arc<Shared>) -> HealthServer<Service> {
     let service = Service(Arc::clone(shared));
@@ -50,6 +53,23 @@ async fn health(shared: &Shared, name: &str) -> Option<ServingStatus> {
         }
     }
     Some(together)
+}
+
+/// Has the server of a gateway that has a name report the health of all exposed interfaces.
+pub(super) async fn report(shared: &Shared, own: Option<&RunningServer>) -> Infallible {
+    let Some(own) = own else { return std::future::pending().await };
+    loop {
+        // Of its only object, which `nearcall list` shows, and so of the server as a whole.
+        own.set_health(
+            GatewayCaller::INTERFACE.name,
+            match health(shared, "").await {
+                Some(ServingStatus::Serving) => NearcallHealth::Serving,
+                Some(ServingStatus::Unknown) => NearcallHealth::Unknown,
+                _ => NearcallHealth::NotServing,
+            },
+        );
+        sleep(HEALTH_INTERVAL).await;
+    }
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {

@@ -69,11 +69,11 @@ pub(super) const TIMEOUT_DIGITS_MAX: usize = 8;
 
 /// How long calls may take that are under way when a gateway is stopped: 5 s, half of the time
 /// after which container managers kill what does not end.
-pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a server may take to say how it is, or what it has: 2 s. One that is well answers
 /// within a millisecond; who asks for health often waits for no longer than some seconds.
-pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time between two looks at the health of a server for those who watch it: 1 s, soon enough for a
 /// balancer; each look is one call within the machine.

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nearcall::server::RunningServer;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::connections::serve;
 use super::limits::DRAIN_TIMEOUT;
-use super::{GatewayCounters, GatewayError, Shared};
+use super::{GatewayCounters, GatewayError, Shared, health, own_server};
 
 /// A [`Gateway`](super::Gateway) that serves. Dropped, it ends at once; [`stop`](Self::stop) lets
 /// calls end first.
@@ -32,9 +33,12 @@ impl RunningGateway {
     pub(super) fn start(
         shared: Arc<Shared>,
         listeners: Vec<TcpListener>,
+        name: Option<&str>,
     ) -> Result<Self, GatewayError> {
-        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>();
+        let addresses =
+            listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>();
         let addresses = addresses.map_err(GatewayError::Threads)?;
+        let server = name.map(|name| own_server::start(name, &shared, &addresses)).transpose()?;
         let mut runtime = Builder::new_multi_thread();
         let runtime = runtime.enable_all().thread_name("nearcall-gateway");
         let runtime = runtime.build().map_err(GatewayError::Threads)?;
@@ -47,7 +51,7 @@ impl RunningGateway {
         let own = Arc::clone(&shared);
         let thread = thread::Builder::new().name("nearcall-gateway".into());
         let thread = thread.spawn(move || {
-            let has_drained = runtime.block_on(run(own, listeners, ended));
+            let has_drained = runtime.block_on(run(own, listeners, server, ended));
             runtime.shutdown_background();
             has_drained
         });
@@ -96,13 +100,17 @@ impl Drop for RunningGateway {
 async fn run(
     shared: Arc<Shared>,
     listeners: Vec<tokio::net::TcpListener>,
+    server: Option<RunningServer>,
     ended: oneshot::Receiver<Duration>,
 ) -> bool {
     let mut serving = JoinSet::new();
     for listener in listeners {
         serving.spawn(serve(listener, Arc::clone(&shared)));
     }
-    let timeout = ended.await.unwrap_or_default();
+    let timeout = tokio::select! {
+        timeout = ended => timeout.unwrap_or_default(),
+        never = health::report(&shared, server.as_ref()) => match never {},
+    };
     shared.stop.send_replace(true);
     let drained = async { while serving.join_next().await.is_some() {} };
     tokio::time::timeout(timeout, drained).await.is_ok()

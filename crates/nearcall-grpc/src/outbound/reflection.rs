@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use futures_util::stream;
 use nearcall::Status;
 use nearcall::dynamic::interface_from_descriptor_set;
-use nearcall::prost::Message as _;
-use nearcall::prost_types::{FileDescriptorProto, FileDescriptorSet};
+use nearcall::prost::{Message as _, encoding};
+use nearcall::prost_types::FileDescriptorProto;
 use nearcall::service::Interface;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
@@ -17,6 +18,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
+use super::remote::chain_of;
 use crate::convert;
 
 /// Most files of one interface and its imports.
@@ -29,13 +31,9 @@ const FILES_MAX: usize = 512;
 /// `UNIMPLEMENTED`: the server has no reflection, or no such interface.
 pub(super) async fn describe(
     channel: Channel,
-    interface: &'static str,
+    interface: &str,
 ) -> Result<&'static Interface, Status> {
-    let failed = |status: tonic::Status| {
-        let status = convert::from_grpc(&status);
-        let text = format!("the server does not describe {interface}: {}", status.message());
-        Status::new(status.code(), text)
-    };
+    let failed = |status| failure(&format!("describe {interface}"), &status);
     let (ask, asked) = mpsc::channel::<ServerReflectionRequest>(1);
     let mut client = ServerReflectionClient::new(channel);
     let first = MessageRequest::FileContainingSymbol(interface.to_owned());
@@ -56,14 +54,17 @@ pub(super) async fn describe(
         }
         let Some(answers) = &mut answers else { break };
         let answer = answers.message().await.map_err(failed)?;
-        for file in files_in(answer.and_then(|answer| answer.message_response), interface)? {
+        for bytes in files_in(answer.and_then(|answer| answer.message_response), interface)? {
+            let file = FileDescriptorProto::decode(&bytes[..]);
+            let file =
+                file.map_err(|error| Status::internal(format!("a file of {interface}: {error}")))?;
             for import in &file.dependency {
                 if named.insert(import.clone()) && !is_built_in(import) {
                     wanted.push_back(MessageRequest::FileByFilename(import.clone()));
                 }
             }
             named.insert(file.name().to_owned());
-            files.insert(file.name().to_owned(), file);
+            files.insert(file.name().to_owned(), bytes);
         }
         wanted.retain(|it| match it {
             MessageRequest::FileByFilename(name) => !files.contains_key(name),
@@ -74,8 +75,49 @@ pub(super) async fn describe(
             return Err(Status::resource_exhausted(text));
         }
     }
-    let set = FileDescriptorSet { file: files.into_values().collect() };
-    interface_from_descriptor_set(&set.encode_to_vec(), interface)
+    // Reads the end, as a call that is given up counts as cancelled there.
+    drop(ask);
+    if let Some(mut answers) = answers {
+        answers.message().await.map_err(failed)?;
+    }
+    // Not as decoded files, which lack the options of nearcall.
+    let (files, mut set) = (Vec::from_iter(files.into_values()), Vec::new());
+    encoding::bytes::encode_repeated(FILE_TAG, &files, &mut set);
+    interface_from_descriptor_set(&set, interface)
+}
+
+/// Asks a server for the names of its interfaces, without those that each has for its own.
+///
+/// # Errors
+///
+/// `UNIMPLEMENTED`: the server has no reflection.
+pub(super) async fn list(channel: Channel) -> Result<Vec<String>, Status> {
+    let failed = |status| failure("list its interfaces", &status);
+    let question = Some(MessageRequest::ListServices(String::new()));
+    let request = ServerReflectionRequest { host: String::new(), message_request: question };
+    let mut client = ServerReflectionClient::new(channel);
+    let asked = client.server_reflection_info(stream::iter([request])).await.map_err(failed)?;
+    let mut answers = asked.into_inner();
+    let answer = answers.message().await.map_err(failed)?;
+    answers.message().await.map_err(failed)?;
+    let Some(MessageResponse::ListServicesResponse(list)) =
+        answer.and_then(|answer| answer.message_response)
+    else {
+        return Err(Status::internal("the server answers with something else than its interfaces"));
+    };
+    let names = list.service.into_iter().map(|service| service.name);
+    Ok(names.filter(|name| !crate::is_reserved(name)).collect())
+}
+
+/// The number of the field of files in a descriptor set.
+const FILE_TAG: u32 = 1;
+
+/// Returns why a server does not do something, with the causes on the way to it.
+fn failure(what: &str, status: &tonic::Status) -> Status {
+    let why = std::error::Error::source(status).map_or_else(String::new, chain_of);
+    let (status, gap) = (convert::from_grpc(status), if why.is_empty() { "" } else { ": " });
+    let text = format!("the server does not {what}: {}{gap}{why}", status.message());
+    Status::new(status.code(), text)
 }
 
 /// Returns whether every reflection library has the file.
@@ -83,16 +125,9 @@ fn is_built_in(file: &str) -> bool {
     file == "google/protobuf/descriptor.proto"
 }
 
-fn files_in(
-    answer: Option<MessageResponse>,
-    interface: &str,
-) -> Result<Vec<FileDescriptorProto>, Status> {
+fn files_in(answer: Option<MessageResponse>, interface: &str) -> Result<Vec<Vec<u8>>, Status> {
     match answer {
-        Some(MessageResponse::FileDescriptorResponse(files)) => {
-            let decode = |file: &Vec<u8>| FileDescriptorProto::decode(&file[..]);
-            let files = files.file_descriptor_proto.iter().map(decode).collect::<Result<_, _>>();
-            files.map_err(|error| Status::internal(format!("a file of {interface}: {error}")))
-        }
+        Some(MessageResponse::FileDescriptorResponse(files)) => Ok(files.file_descriptor_proto),
         Some(MessageResponse::ErrorResponse(error)) => Err(Status::unimplemented(format!(
             "the server does not describe {interface}: {}",
             error.error_message

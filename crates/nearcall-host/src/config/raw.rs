@@ -22,6 +22,8 @@ pub(super) struct RawFile {
     pub(super) host: RawHost,
     #[serde(default)]
     pub(super) service: BTreeMap<Spanned<String>, RawService>,
+    #[serde(default)]
+    pub(super) gateway: BTreeMap<Spanned<String>, RawGateway>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -55,6 +57,62 @@ pub(super) struct RawService {
     pub(super) log_rate: Option<u32>,
 }
 
+/// The table of one gateway: the options of `nearcall gateway`, and those of a service.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawGateway {
+    #[serde(default)]
+    pub(super) listen: Places,
+    #[serde(default)]
+    pub(super) expose: BTreeMap<Spanned<String>, Vec<String>>,
+    #[serde(default)]
+    pub(super) forward: BTreeMap<Spanned<String>, String>,
+    pub(super) descriptors: Option<Spanned<PathBuf>>,
+    pub(super) cert: Option<Spanned<PathBuf>>,
+    pub(super) key: Option<Spanned<PathBuf>>,
+    pub(super) client_ca: Option<Spanned<PathBuf>>,
+    pub(super) ca: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    pub(super) insecure: bool,
+    #[serde(default)]
+    pub(super) balance: bool,
+    pub(super) max_message_bytes: Option<u32>,
+    pub(super) environment: Option<Spanned<BTreeMap<String, String>>>,
+    pub(super) socket_mode: Option<Spanned<String>>,
+    pub(super) socket_owner: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) after: Vec<Spanned<String>>,
+    pub(super) restart: Option<Spanned<Restart>>,
+    pub(super) restart_limit: Option<Spanned<u32>>,
+    pub(super) back_off_min: Option<Spanned<Span>>,
+    pub(super) back_off_max: Option<Spanned<Span>>,
+    pub(super) ready_within: Option<Span>,
+    pub(super) stop_within: Option<Span>,
+    pub(super) watchdog: Option<Span>,
+    pub(super) log_rate: Option<u32>,
+}
+
+/// One place such as `127.0.0.1:50051`, or a list of them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "OneOrMany")]
+pub(super) struct Places(pub(super) Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl From<OneOrMany> for Places {
+    fn from(places: OneOrMany) -> Self {
+        Self(match places {
+            OneOrMany::One(place) => vec![place],
+            OneOrMany::Many(places) => places,
+        })
+    }
+}
+
 /// How a service runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -63,6 +121,9 @@ pub(crate) enum Run {
     Process,
     /// As a dynamic library, in a process of the host that it may share with others of its group.
     Library,
+    /// As the program of gateways, in a process of its own. Has a table of its own.
+    #[serde(skip_deserializing)]
+    Gateway,
 }
 
 /// What follows when a service ends by itself.
@@ -95,6 +156,7 @@ impl Run {
         match self {
             Self::Process => "process",
             Self::Library => "library",
+            Self::Gateway => "gateway",
         }
     }
 }

@@ -50,6 +50,41 @@ fn services_become_units_in_the_order_in_which_they_start() {
 }
 
 #[test]
+fn a_gateway_is_a_unit_that_starts_after_what_it_exposes() {
+    let text = "[gateway.front]\nlisten = [\"127.0.0.1:1\", \"[::1]:0\"]\ncert = \"c.pem\"\n\
+                key = \"/k.pem\"\nbalance = true\nstop-within = \"1m\"\n\
+                expose = { room = [\"x.Y\", \"x.Z\"], \"unix:@other\" = [\"x.Y\"] }\n\
+                forward = { far = \"grpcs://a:1/x.W\" }\n";
+    let config = parse(&[text, &process("room", "listen = \"unix:@room\"")].concat()).unwrap();
+    let [room, front] = &config.units[..] else { panic!("{config:?}") };
+    let [own, far] = &front.services[..] else { panic!("{front:?}") };
+    assert!(front.after.iter().eq([&room.name]));
+    assert_eq!((own.run, far.run, front.stop_within.as_secs()), (Run::Gateway, Run::Gateway, 60));
+    let listens: Vec<String> = front.addresses().map(Address::to_string).collect();
+    assert_eq!(listens, ["front", "tcp://127.0.0.1:1", "tcp://[::1]:0", "far"]);
+    let arguments = [
+        "--name=front",
+        "--cert=/etc/c.pem",
+        "--key=/k.pem",
+        "--balance",
+        "--forward=far=grpcs://a:1/x.W",
+        "--",
+        "unix:@room=x.Y,x.Z",
+        "unix:@other=x.Y",
+    ];
+    assert_eq!(own.arguments, arguments);
+    assert_eq!((config.service_count(), config.process_count()), (3, 2));
+    refused("[gateway.a]\n", ":1:10: gateway `a`: it does nothing");
+    refused("[gateway.a]\nlisten = \"a\"\nexpose.b = [\"x.Y\"]\n", "gateway `a`: ");
+    refused("[gateway.a]\nforward.b = \"grpc://a:1\"\ncert = \"c\"\n", "write both `cert` and");
+    let twice = text.replace("far =", "room =");
+    refused(
+        &[&twice, &*process("room", "listen = \"unix:@room\"")].concat(),
+        "have the name `room`",
+    );
+}
+
+#[test]
 fn a_file_that_says_something_else_is_refused_with_its_line() {
     refused("", "it names no service");
     refused("[service.a]\nrun = \"process\"\nfile = \"a\"\nfil = 1\n", ":4:1: unknown field `fil`");

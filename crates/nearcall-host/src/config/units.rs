@@ -12,16 +12,17 @@ use std::time::Duration;
 use nearcall_channel::{Address, BadAddress, SocketAccess};
 use toml::Spanned;
 
-use super::access;
 use super::order::order;
-use super::raw::{RawService, Restart, Run, Span};
+use super::raw::{RawGateway, RawService, Restart, Run, Span};
 use super::{ConfigError, NamedFile, Policy, Service, Source, Unit, UnitName};
+use super::{access, gateway};
 use crate::limits::{
     BACK_OFF_MAX_DEFAULT, BACK_OFF_MIN_DEFAULT, LOG_RATE_DEFAULT, READY_WITHIN_DEFAULT,
     RESTART_LIMIT_DEFAULT, SERVICES_MAX, STOP_WITHIN_DEFAULT,
 };
 
 type RawServices = BTreeMap<Spanned<String>, RawService>;
+type RawGateways = BTreeMap<Spanned<String>, RawGateway>;
 
 /// A unit and what its members said of it.
 struct Draft {
@@ -35,43 +36,82 @@ struct Draft {
 /// Makes the units of the services of a file, in the order in which they can be started.
 pub(super) fn from_raw(
     source: &Source<'_>,
-    services: RawServices,
+    tables: (RawServices, RawGateways),
     host: &Address,
 ) -> Result<(Vec<Rc<Unit>>, Vec<NamedFile>), ConfigError> {
-    if services.is_empty() {
+    let mut files = Vec::new();
+    let mut drafts: Vec<Draft> = Vec::new();
+    let mut taken: Vec<(Address, String)> = vec![(host.clone(), "the host itself".to_owned())];
+    for draft in in_file(source, tables, &mut files)? {
+        for service in &draft.unit.services {
+            let mut others = drafts.iter().flat_map(|other| &other.unit.services);
+            let is_joined = matches!(draft.unit.name, UnitName::Group(_));
+            if !is_joined && others.any(|other| other.name == service.name) {
+                let text = format!("two services have the name `{}`: rename one", service.name);
+                return Err(source.error(Some(draft.span), text));
+            }
+            for place in service.addresses() {
+                if let Some((_, other)) = taken.iter().find(|(address, _)| address == place) {
+                    let text = format!(
+                        "service `{}` listens at {place}, and so does {other}: give one of them \
+                         another `listen`",
+                        service.name
+                    );
+                    return Err(source.error(Some(draft.span), text));
+                }
+                taken.push((place.clone(), format!("service `{}`", service.name)));
+            }
+        }
+        let group = drafts.iter_mut().find(|other| other.unit.name == draft.unit.name);
+        match group {
+            Some(group) if matches!(draft.unit.name, UnitName::Group(_)) => {
+                join(source, group, draft)?;
+            }
+            _ => drafts.push(draft),
+        }
+    }
+    Ok((in_order(source, drafts)?, files))
+}
+
+/// Makes a unit of each service and gateway, in the order of the file.
+fn in_file(
+    source: &Source<'_>,
+    (services, gateways): (RawServices, RawGateways),
+    files: &mut Vec<NamedFile>,
+) -> Result<Vec<Draft>, ConfigError> {
+    if services.is_empty() && gateways.is_empty() {
         return Err(source.error(None, "it names no service: write a table `[service.NAME]`"));
     }
-    if services.len() > SERVICES_MAX {
-        let count = services.len();
+    let forwarded: usize = gateways.values().map(|gateway| gateway.forward.len()).sum();
+    let count = services.len() + gateways.len() + forwarded;
+    if count > SERVICES_MAX {
         let text =
             format!("{count} services are more than the {SERVICES_MAX} of one host: run two");
         return Err(source.error(None, text));
     }
-    // In the order of the file, not of the names.
+    let place = |(name, service): (&Spanned<String>, &RawService)| {
+        let listen = service.listen.as_ref().map_or(name.get_ref(), Spanned::get_ref);
+        (name.get_ref().clone(), listen.clone())
+    };
+    let places: BTreeMap<String, String> = services.iter().map(place).collect();
+    let mut drafts = Vec::new();
     let mut services: Vec<_> = services.into_iter().collect();
     services.sort_by_key(|(name, _)| name.span().start);
-    let mut files = Vec::new();
-    let mut drafts: Vec<Draft> = Vec::new();
-    let mut taken: Vec<(Address, String)> = vec![(host.clone(), "the host itself".to_owned())];
     for (name, raw) in services {
-        let draft = draft(source, &name, raw, &mut files)?;
-        let service = &draft.unit.services[0];
-        if let Some((_, other)) = taken.iter().find(|(address, _)| *address == service.listen) {
-            let text = format!(
-                "service `{}` listens at {}, and so does {other}: give one of them another \
-                 `listen`",
-                service.name, service.listen
-            );
-            return Err(source.error(Some(draft.span), text));
-        }
-        taken.push((service.listen.clone(), format!("service `{}`", service.name)));
-        let group = drafts.iter_mut().find(|other| other.unit.name == draft.unit.name);
-        match group {
-            Some(group) => join(source, group, draft)?,
-            None => drafts.push(draft),
-        }
+        drafts.push(draft(source, &name, raw, files)?);
     }
-    Ok((in_order(source, drafts)?, files))
+    for (name, raw) in gateways {
+        let parts = gateway::parts(source, &name, raw, &places, files)?;
+        let mut draft = draft(source, &name, parts.service, files)?;
+        let own = draft.unit.services[0].clone();
+        let forwarded = parts.forwarded.into_iter();
+        let forwarded = forwarded.map(|(name, listen)| Service { name, listen, ..own.clone() });
+        draft.unit.services.extend(forwarded);
+        draft.unit.services[0].sockets = parts.sockets;
+        drafts.push(draft);
+    }
+    drafts.sort_by_key(|draft| draft.span.start);
+    Ok(drafts)
 }
 
 /// Makes the unit of one service.
@@ -107,12 +147,15 @@ fn draft(
     let directory = source.path.parent().unwrap_or(Path::new("."));
     let file = directory.join(raw.file.get_ref());
     let policy = policy(source, &name, &raw)?;
-    files.push(NamedFile {
-        service: name.clone(),
-        run: raw.run,
-        path: file.clone(),
-        span: raw.file.span(),
-    });
+    // A gateway has no file of its own.
+    if raw.run != Run::Gateway {
+        files.push(NamedFile {
+            service: name.clone(),
+            run: raw.run,
+            path: file.clone(),
+            span: raw.file.span(),
+        });
+    }
     check_texts(source, &name, &raw)?;
     let unit_name = match raw.group {
         Some(group) => UnitName::Group(group.into_inner()),
@@ -124,6 +167,7 @@ fn draft(
         file,
         arguments: raw.arguments.map(Spanned::into_inner).unwrap_or_default(),
         listen,
+        sockets: Vec::new(),
         access,
         interfaces: raw.interfaces.map(Spanned::into_inner).unwrap_or_default(),
         watchdog: raw.watchdog.map(|Span(span)| span),

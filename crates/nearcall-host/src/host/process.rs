@@ -50,6 +50,7 @@ pub(super) struct Parts<'a> {
     pub(super) event_loop: &'a EventLoop,
     pub(super) findings: &'a Arc<Findings>,
     pub(super) worker: &'a [OsString],
+    pub(super) gateway: &'a [OsString],
     pub(super) log: &'a Log,
     /// Where the host can make files.
     pub(super) directories: &'a [PathBuf],
@@ -61,7 +62,7 @@ impl Process {
     /// Starts the process of a unit, and hands over the sockets of its services.
     pub(super) fn start(id: InstanceId, unit: &Rc<Unit>, parts: &Parts<'_>) -> io::Result<Self> {
         let Parts { listeners, event_loop, findings, .. } = parts;
-        let mut command = command(unit, parts.worker)?;
+        let mut command = command(unit, parts)?;
         command.envs(&unit.environment).stderr(Stdio::piped());
         // So that Ctrl-C reaches the host alone, which stops its services in order, and that what a
         // service starts can be ended with it.
@@ -76,6 +77,9 @@ impl Process {
             health.push(HealthSocket::listen(parts.directories)?);
             let listener = listeners.get(&service.listen.to_string());
             handed.extend(listener.map(|listener| (service.name.clone(), listener.as_fd())));
+            // By another name, as that is the one of a health socket as well.
+            let sockets = service.sockets.iter().filter_map(|it| listeners.get(&it.to_string()));
+            handed.extend(sockets.map(|it| (format!("{}/socket", service.name), it.as_fd())));
         }
         for (service, health) in unit.services.iter().zip(&health) {
             handed.push((format!("{}{HEALTH_SUFFIX}", service.name), health.socket.as_fd()));
@@ -196,12 +200,20 @@ fn program(unit: &Unit) -> io::Result<Option<ProgramFile>> {
     let service = &unit.services[0];
     match service.run {
         Run::Process => open_program(&service.file).map(Some).map_err(io::Error::other),
-        Run::Library => Ok(None),
+        Run::Library | Run::Gateway => Ok(None),
     }
 }
 
 /// Returns the program of a unit with its arguments.
-fn command(unit: &Unit, worker: &[OsString]) -> io::Result<Command> {
+fn command(unit: &Unit, parts: &Parts<'_>) -> io::Result<Command> {
+    let of_host = |words: &[OsString]| {
+        let (program, arguments) = words.split_first().ok_or_else(|| {
+            io::Error::other("this host has no program that loads libraries, or for gateways")
+        })?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Ok::<_, io::Error>(command)
+    };
     let service = &unit.services[0];
     match service.run {
         Run::Process => {
@@ -211,11 +223,19 @@ fn command(unit: &Unit, worker: &[OsString]) -> io::Result<Command> {
             Ok(command)
         }
         Run::Library => {
-            let Some((program, arguments)) = worker.split_first() else {
-                return Err(io::Error::other("this host has no program that loads libraries"));
-            };
-            let mut command = Command::new(program);
-            command.args(arguments).stdin(Stdio::piped());
+            let mut command = of_host(parts.worker)?;
+            command.stdin(Stdio::piped());
+            Ok(command)
+        }
+        Run::Gateway => {
+            let mut command = of_host(parts.gateway)?;
+            for socket in &service.sockets {
+                // With the port that the kernel chose.
+                let bound = parts.listeners.get(&socket.to_string());
+                let place = bound.map_or(socket, Listener::address).to_string();
+                command.arg("--listen").arg(place.trim_start_matches("tcp://"));
+            }
+            command.args(&service.arguments).stdin(Stdio::null());
             Ok(command)
         }
     }

@@ -99,6 +99,8 @@ impl Host {
                 run: service.map_or("", |it| it.run.name()).to_owned(),
                 group: match &state.unit {
                     UnitName::Group(group) => group.clone(),
+                    // What a gateway forwards, it serves beside itself.
+                    UnitName::Service(unit) if *unit != state.name => unit.clone(),
                     UnitName::Service(_) => String::new(),
                 },
                 state: state.state.name().to_owned(),

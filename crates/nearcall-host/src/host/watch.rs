@@ -20,7 +20,7 @@ use nearcall::server::Health;
 use nearcall::{CallOptions, Client, Code, Deadline, Status};
 use nearcall_os::socket;
 
-use crate::config::{Service, Unit};
+use crate::config::{Run, Service, Unit};
 use crate::limits::{HEALTH_BACKLOG, NOT_SERVING_PAUSE};
 use crate::supervisor::InstanceId;
 
@@ -98,6 +98,8 @@ struct Watch {
     service: String,
     caller: ServerCaller,
     by: Deadline,
+    /// It is well when it answers: what it answers is the health of its servers.
+    is_gateway: bool,
     watchdog: Option<Duration>,
     findings: Arc<Findings>,
     end: Receiver<()>,
@@ -117,8 +119,10 @@ impl Watcher {
         let address = format!("unix:/proc/self/fd/{}?via=unix-stream", handle.as_raw_fd());
         let caller = ServerCaller::new(&Client::new(), &address).map_err(io::Error::other)?;
         let by = Deadline::after(unit.ready_within);
+        let is_gateway = service.run == Run::Gateway;
         let (watchdog, service) = (service.watchdog, service.name.clone());
-        let watch = Watch { id, service, caller, by, watchdog, findings, end, _handle: handle };
+        let watch =
+            Watch { id, service, caller, by, is_gateway, watchdog, findings, end, _handle: handle };
         std::thread::Builder::new().name("nearcall-watch".into()).spawn(move || watch.run())?;
         Ok(Self { _end: give, _socket: socket })
     }
@@ -147,7 +151,7 @@ impl Watch {
     fn wait_until_ready(&self) -> bool {
         loop {
             match self.ask(self.by) {
-                Ok(Health::Serving) => return true,
+                Ok(health) if self.is_gateway || health == Health::Serving => return true,
                 Ok(_) => {}
                 // It answers, and does not know this question: another implementation.
                 Err(status) if status.code() == Code::Unimplemented => return true,

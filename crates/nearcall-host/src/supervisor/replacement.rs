@@ -158,13 +158,9 @@ impl Supervisor {
             };
             self.slots.push(slot);
         }
-        let is_used = |address: &_| config.services().any(|service| service.listen == *address);
-        let gone: Vec<_> = self
-            .config
-            .services()
-            .filter(|service| !is_used(&service.listen))
-            .map(|service| Action::Close(service.listen.clone()))
-            .collect();
+        let is_unused = |address: &&_| config.addresses().all(|used| used != *address);
+        let gone = self.config.addresses().filter(is_unused);
+        let gone: Vec<_> = gone.cloned().map(Action::Close).collect();
         self.actions.extend(gone);
         self.actions.push(Action::SetAccess);
         self.config = config;
@@ -211,12 +207,9 @@ impl Supervisor {
         // A unit that has failed or ended is not started by itself, so its clients do not wait.
         let is_over = |slot: &&Slot| matches!(slot.state, SlotState::Failed | SlotState::Ended);
         let used = self.slots.iter().filter(|slot| !is_over(slot));
-        let used: Vec<_> = used.flat_map(|slot| &slot.unit.services).collect();
-        let unused: Vec<_> = config
-            .services()
-            .filter(|service| used.iter().all(|it| it.listen != service.listen))
-            .map(|service| Action::Close(service.listen.clone()))
-            .collect();
+        let used: Vec<_> = used.flat_map(|slot| slot.unit.addresses()).collect();
+        let unused = config.addresses().filter(|address| !used.contains(address));
+        let unused: Vec<_> = unused.cloned().map(Action::Close).collect();
         self.actions.extend(unused);
         self.report(Report::NotApplied(why.to_owned()));
         self.reply(token, Err(why.to_owned()));

@@ -17,6 +17,7 @@ fn service(name: &str) -> Service {
         file: "/bin/true".into(),
         arguments: Vec::new(),
         listen: Address::Name(name.to_owned()),
+        sockets: Vec::new(),
         access: SocketAccess::default(),
         interfaces: Vec::new(),
         watchdog: Some(SECOND),
