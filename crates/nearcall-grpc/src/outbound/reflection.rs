@@ -17,6 +17,8 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
+use super::forward::{has_not_begun, is_of_connection};
+use super::remote::chain_of;
 use crate::convert;
 
 /// Most files of one interface and its imports.
@@ -26,12 +28,17 @@ const FILES_MAX: usize = 512;
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED`: the server has no reflection, or no such interface.
+/// `UNIMPLEMENTED`: the server has no reflection, or no such interface. `UNAVAILABLE`: the server
+/// cannot be reached, or its connection has ended.
 pub(super) async fn describe(
     channel: Channel,
     interface: &'static str,
 ) -> Result<&'static Interface, Status> {
     let failed = |status: tonic::Status| {
+        if has_not_begun(&status) || is_of_connection(&status) {
+            let why = std::error::Error::source(&status).map_or_else(String::new, chain_of);
+            return Status::unavailable(format!("the server does not describe {interface}: {why}"));
+        }
         let status = convert::from_grpc(&status);
         let text = format!("the server does not describe {interface}: {}", status.message());
         Status::new(status.code(), text)
@@ -93,11 +100,19 @@ fn files_in(
             let files = files.file_descriptor_proto.iter().map(decode).collect::<Result<_, _>>();
             files.map_err(|error| Status::internal(format!("a file of {interface}: {error}")))
         }
-        Some(MessageResponse::ErrorResponse(error)) => Err(Status::unimplemented(format!(
-            "the server does not describe {interface}: {}",
-            error.error_message
-        ))),
-        _ => Err(Status::internal(format!("the server's description of {interface} has ended"))),
+        Some(MessageResponse::ErrorResponse(error)) => {
+            let text = format!("the server does not describe {interface}: {}", error.error_message);
+            Err(match tonic::Code::from_i32(error.error_code) {
+                // A gateway whose server is away.
+                tonic::Code::Unavailable => Status::unavailable(text),
+                _ => Status::unimplemented(text),
+            })
+        }
+        // It ends its streams when it stops.
+        _ => {
+            let text = format!("the server does not describe {interface}: it has ended the call");
+            Err(Status::unavailable(text))
+        }
     }
 }
 
