@@ -1,11 +1,16 @@
 //! Generates the test services of gRPC twice: for nearcall, and for tonic with the same messages.
+//! The service of the storm is for nearcall alone.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let file = "grpc/testing/test.proto";
-    nearcall_build::Builder::new().include("proto").file(format!("proto/{file}")).compile()?;
+    nearcall_build::Builder::new()
+        .include("proto")
+        .file(format!("proto/{file}"))
+        .file("proto/storm/v1/storm.proto")
+        .compile()?;
     let descriptors = protox::compile([file], ["proto"])?;
     let out = std::path::PathBuf::from(std::env::var("OUT_DIR")?).join("tonic");
     std::fs::create_dir_all(&out)?;

@@ -2,9 +2,10 @@
 //! gRPC's implementation in Go.
 //!
 //! A column is a client and a server, without or with TLS; a row is a case. Every case is a process
-//! of the client. What the processes are is in `Column::serve` and `Column::call` alone.
+//! of the client. What the processes are is in `Column::serve` and `Column::call` alone. After the
+//! table there is a storm: calls at random through two gateways in a row, which are killed.
 //! Invariants: each process ends within a limit or is killed, and none outlives the chore.
-//! Not here: the cases (`crates/nearcall-grpc-interop`).
+//! Not here: the cases and the storm (`crates/nearcall-grpc-interop`).
 
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
@@ -30,6 +31,9 @@ const CASE_LIMIT: Duration = Duration::from_secs(40);
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How often a server is asked meanwhile.
 const ASK_EVERY: Duration = Duration::from_millis(20);
+/// How long the storm takes, in seconds, and its end, with what it waits for at most.
+const STORM_SECONDS: &str = "20";
+const STORM_LIMIT: Duration = Duration::from_secs(300);
 
 /// What `cargo xtask interop` runs.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
@@ -137,11 +141,19 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
             None => columns.push((column, column.run(&setup, &cases)?)),
         }
     }
-    let failed = failures(&columns, &cases);
+    let storm = setup.storm()?;
+    let mut failed = failures(&columns, &cases);
+    failed.extend(storm.as_ref().err().map(|reason| format!("FAIL storm: {reason}")));
     if options.json {
-        writeln!(out, "{}", document(&columns, &cases, &left_out))?;
+        let mut document = document(&columns, &cases, &left_out);
+        document["storm"] = match &storm {
+            Ok(text) => serde_json::from_str(text).map_err(io::Error::other)?,
+            Err(reason) => json!({ "failure": reason }),
+        };
+        writeln!(out, "{document}")?;
     } else {
         table(&columns, &cases, out)?;
+        writeln!(out, "storm: {}", storm.unwrap_or_default().trim_end())?;
         for line in &failed {
             writeln!(out, "{line}")?;
         }
@@ -178,6 +190,13 @@ impl Setup {
 
     fn run_interop(&self, arguments: &[&str]) -> io::Result<String> {
         succeed(Command::new(&self.interop).args(arguments))
+    }
+
+    /// Runs the storm, and returns its document, or why it failed.
+    fn storm(&self) -> io::Result<Result<String, String>> {
+        let mut command = Command::new(&self.interop);
+        command.args(["storm", "--json", "--seconds", STORM_SECONDS]);
+        Child::start(&mut command)?.finish(STORM_LIMIT)
     }
 
     fn file(&self, name: &str) -> String {

@@ -4,6 +4,7 @@
 //! service: the generated caller of nearcall ([`nearcall_client`]) and the client of tonic
 //! ([`tonic_client`]). Both sides share the messages ([`testing`]). Those of compression need more
 //! than a client of either offers, and build their frames themselves (`compression`).
+//! Beside them there is a random run through two gateways in a row, with kills ([`storm`]).
 //! Not here: what is run against what, which `cargo xtask interop` decides.
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod frames;
 pub mod nearcall_client;
 pub mod nearcall_service;
 mod replies;
+pub mod storm;
 pub mod tonic_client;
 pub mod tonic_service;
 

@@ -16,7 +16,7 @@ use nearcall_grpc_interop::bench::{self, Cost};
 use nearcall_grpc_interop::cases::{self, Outcome};
 use nearcall_grpc_interop::testing::TestServiceCaller;
 use nearcall_grpc_interop::{
-    certificates, nearcall_client, nearcall_service, tonic_client, tonic_service,
+    certificates, nearcall_client, nearcall_service, storm, tonic_client, tonic_service,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -83,6 +83,11 @@ enum Verb {
         #[arg(long, default_value_t = 5, value_name = "SECONDS")]
         each: u64,
     },
+    /// Call at random through two gateways in a row, kill any process at any time, and compare what
+    /// clients were told with what servers did
+    Storm(storm::Options),
+    #[command(hide = true, subcommand)]
+    StormPart(storm::Part),
     /// Run cases by a client of tonic
     CallTonic {
         /// The address of a server: http://HOST:PORT or https://HOST:PORT
@@ -179,20 +184,7 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             tonic_service::serve(listener, tls, shutdown).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Gateway { nearcall, listen, own } => {
-            let mut gateway = Gateway::builder()
-                .expose(&nearcall, &[TestServiceCaller::INTERFACE.name])
-                .listen(&listen);
-            if let Some((certificate, key)) = own.tls_cert.zip(own.tls_key) {
-                gateway = gateway.tls(TlsOptions::new(certificate, key));
-            }
-            let shutdown = shutdown()?;
-            let running = gateway.start()?;
-            writeln!(io::stdout(), "listening at {:?}", running.addresses())?;
-            shutdown.await;
-            tokio::task::spawn_blocking(move || running.stop()).await?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Verb::Gateway { nearcall, listen, own } => pass(&nearcall, &listen, own).await,
         Verb::Bench { base, other, each } => {
             nearcall_grpc::install()?;
             let costs = bench::compare(&base, &other, Duration::from_secs(each)).await?;
@@ -203,6 +195,14 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
                     "{case}: {base_us:.1} us, {other_us:.1} us, ratio {ratio:.2} ({pairs} pairs)"
                 )?;
             }
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Storm(options) => {
+            let agrees = storm::run(&options)?;
+            Ok(ExitCode::from(u8::from(!agrees)))
+        }
+        Verb::StormPart(part) => {
+            storm::run_part(part, shutdown()?).await?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Call { address, server, chosen } => {
@@ -221,6 +221,21 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             print(&tonic_client::call(&address, tls, &names).await?, chosen.json)
         }
     }
+}
+
+/// Passes calls on until this process is to end.
+async fn pass(nearcall: &str, listen: &str, own: Own) -> anyhow::Result<ExitCode> {
+    let mut gateway =
+        Gateway::builder().expose(nearcall, &[TestServiceCaller::INTERFACE.name]).listen(listen);
+    if let Some((certificate, key)) = own.tls_cert.zip(own.tls_key) {
+        gateway = gateway.tls(TlsOptions::new(certificate, key));
+    }
+    let shutdown = shutdown()?;
+    let running = gateway.start()?;
+    writeln!(io::stdout(), "listening at {:?}", running.addresses())?;
+    shutdown.await;
+    tokio::task::spawn_blocking(move || running.stop()).await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

@@ -134,6 +134,9 @@ pub struct GatewayBuilder {
 impl GatewayBuilder {
     /// Has peers call these interfaces, such as `home.v1.Thermostat`, of the server at a nearcall
     /// address, which need not be there yet. An instance of an object is named by the address.
+    ///
+    /// After [`install`](crate::install) the address may be one of another gateway, or of any other
+    /// server of gRPC with reflection: `grpc://HOST:PORT`. Its services see this gateway as the peer.
     pub fn expose(mut self, address: &str, interfaces: &[&str]) -> Self {
         let interfaces = interfaces.iter().map(|it| (address.to_owned(), (*it).to_owned()));
         self.exposed.extend(interfaces);

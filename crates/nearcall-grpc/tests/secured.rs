@@ -1,15 +1,16 @@
-//! Callers of `grpcs://` addresses: both ends prove who they are. A program of its own, since a
+//! Callers of `grpcs://` addresses: both ends prove who they are, by files that may change. A program of its own, since a
 //! process installs the transport once, here with certificates.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use nearcall::dynamic::{
     DynamicDispatcher, DynamicRequest, DynamicService, Encoded, interface_from_descriptor_set,
 };
-use nearcall::{CallContext, CallOptions, Client, Code, Server, Status};
-use nearcall_grpc::{Gateway, Outbound, TlsOptions};
+use nearcall::{CallContext, CallOptions, Client, Code, Deadline, Server, Status};
+use nearcall_grpc::{Gateway, Outbound, RunningGateway, TlsOptions};
 use nearcall_testkit::directory::Directory;
 use nearcall_testkit::echo::{EchoCaller, Words};
 use nearcall_testkit::support::unique_address;
@@ -57,27 +58,44 @@ fn both_ends_prove_who_they_are() {
     let interface = interface_from_descriptor_set(echo.descriptor_set, echo.name).unwrap();
     let server = Server::builder().register(DynamicDispatcher::new(interface, Who));
     let _server = server.listen(&address).start().unwrap();
-    let gateway = |authority: &Authority, name: &str| {
+    let gateway_at = |authority: &Authority, name: &str, port: u16| {
         let [certificate, key] = issue(&directory, authority, name);
         let tls = TlsOptions::new(certificate, key).client_ca(&ca);
-        let gateway = Gateway::builder().expose(&address, &[echo.name]).listen("127.0.0.1:0");
+        let listen = format!("127.0.0.1:{port}");
+        let gateway = Gateway::builder().expose(&address, &[echo.name]).listen(&listen);
         gateway.tls(tls).start().unwrap()
     };
-    let say = |scheme: &str, gateway: &nearcall_grpc::RunningGateway| {
-        let address = format!("{scheme}://{}", gateway.addresses()[0]);
+    let gateway = |authority: &Authority, name: &str| gateway_at(authority, name, 0);
+    let call = |scheme: &str, place: SocketAddr| {
+        let address = format!("{scheme}://{place}");
         let options = CallOptions::new().deadline(Duration::from_secs(60));
         let caller = EchoCaller::new(&Client::new(), &address).unwrap().with(options);
         caller.say(&Words::default()).map(|words| words.data)
     };
+    let say = |scheme: &str, gateway: &RunningGateway| call(scheme, gateway.addresses()[0]);
     let good = gateway(&own, "gateway.test");
     assert_eq!(say("grpcs", &good).unwrap(), "client.test");
     for (scheme, gateway) in [
-        ("grpcs", gateway(&other, "gateway.test")),
-        ("grpcs", gateway(&own, "else.test")),
+        ("grpcs", &gateway(&other, "gateway.test")),
+        ("grpcs", &gateway(&own, "else.test")),
         // Plain text to a port of TLS.
-        ("grpc", good),
+        ("grpc", &good),
     ] {
-        let status = say(scheme, &gateway).unwrap_err();
+        let status = say(scheme, gateway).unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{status}");
     }
+
+    // A connection keeps the identity that it was made with; the next one has the new one.
+    let [certificate, key] = issue(&directory, &own, "renamed.test");
+    std::fs::copy(certificate, directory.0.join("client.test.pem")).unwrap();
+    std::fs::copy(key, directory.0.join("client.test.key")).unwrap();
+    assert_eq!(say("grpcs", &good).unwrap(), "client.test");
+    let place = good.addresses()[0];
+    drop(good);
+    let end = Deadline::after(Duration::from_secs(60));
+    while !call("grpcs", place).unwrap_err().message().contains("cannot be reached") {
+        assert!(!end.has_passed(), "the end of the connection is not noticed");
+    }
+    let _gateway = gateway_at(&own, "gateway.test", place.port());
+    assert_eq!(call("grpcs", place).unwrap(), "renamed.test");
 }

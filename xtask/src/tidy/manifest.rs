@@ -76,7 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     // As any user of ours.
-    ("nearcall-grpc-interop", &["nearcall", "nearcall-build", "nearcall-grpc"]),
+    ("nearcall-grpc-interop", &["nearcall", "nearcall-build", "nearcall-grpc", "nearcall-os"]),
     ("xtask", &[]),
 ];
 

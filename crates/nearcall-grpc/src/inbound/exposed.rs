@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nearcall::control::{Health, HealthRequest, ServerAsyncCaller};
-use nearcall::dynamic::AsyncDynamicCaller;
+use nearcall::dynamic::{AsyncDynamicCaller, Encoded};
 use nearcall::service::Interface;
 use nearcall::{Address, CallOptions, Client, Code, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use super::GatewayError;
 use super::limits::ASK_TIMEOUT;
@@ -30,9 +32,57 @@ pub(super) struct Servers {
 #[derive(Debug)]
 struct Target {
     caller: AsyncDynamicCaller,
-    server: ServerAsyncCaller,
+    server: HealthCaller,
     /// Its name at its server.
     object: String,
+}
+
+/// What asks a server for the health of an object.
+#[derive(Debug)]
+enum HealthCaller {
+    /// One of this machine.
+    Nearcall(ServerAsyncCaller),
+    /// One of another machine, by `grpc.health.v1`, which it need not have.
+    Remote(AsyncDynamicCaller),
+}
+
+impl HealthCaller {
+    fn new(client: &Client, address: &str) -> Result<Self, String> {
+        let options = CallOptions::new().deadline(ASK_TIMEOUT);
+        if ["grpc://", "grpcs://"].iter().any(|scheme| address.starts_with(scheme)) {
+            let caller = AsyncDynamicCaller::new(client, address, "grpc.health.v1.Health");
+            let caller = caller.map_err(|status| status.message().to_owned())?;
+            return Ok(Self::Remote(caller.with(options)));
+        }
+        let caller = ServerAsyncCaller::new(client, address).map_err(|error| error.to_string())?;
+        Ok(Self::Nearcall(caller.with(options)))
+    }
+
+    /// Returns the health of an object; a server that does not answer does not serve.
+    async fn ask(&self, object: &str) -> Health {
+        let answer = match self {
+            Self::Nearcall(server) => {
+                let question = HealthRequest { object: object.to_owned() };
+                server.health(&question).await.map(|reply| reply.health())
+            }
+            Self::Remote(caller) => ask_remote(caller, object).await,
+        };
+        match answer {
+            Ok(health) => health,
+            Err(status) if status.code() == Code::Unimplemented => Health::Unknown,
+            Err(_) => Health::NotServing,
+        }
+    }
+}
+
+async fn ask_remote(caller: &AsyncDynamicCaller, object: &str) -> Result<Health, Status> {
+    let question = Encoded::new(&HealthCheckRequest { service: object.to_owned() })?;
+    let reply: HealthCheckResponse = caller.call("Check", &question).await?.decode()?;
+    Ok(match reply.status() {
+        ServingStatus::Serving => Health::Serving,
+        ServingStatus::NotServing => Health::NotServing,
+        ServingStatus::Unknown | ServingStatus::ServiceUnknown => Health::Unknown,
+    })
 }
 
 impl Exposed {
@@ -67,9 +117,7 @@ impl Exposed {
         };
         let caller = AsyncDynamicCaller::new(client, address, interface)
             .map_err(|status| refuse(status.message().to_owned()))?;
-        let server =
-            ServerAsyncCaller::new(client, address).map_err(|error| refuse(error.to_string()))?;
-        let server = server.with(CallOptions::new().deadline(ASK_TIMEOUT));
+        let server = HealthCaller::new(client, address).map_err(refuse)?;
         servers.targets.push(Target { caller, server, object });
         Ok(())
     }
@@ -118,11 +166,10 @@ impl Servers {
     pub(super) async fn health(&self) -> Health {
         let mut best = Health::NotServing;
         for target in &self.targets {
-            let question = HealthRequest { object: target.object.clone() };
-            match target.server.health(&question).await.map(|reply| reply.health()) {
-                Ok(Health::Serving) => return Health::Serving,
-                Ok(Health::Unknown) => best = Health::Unknown,
-                Ok(_) | Err(_) => {}
+            match target.server.ask(&target.object).await {
+                Health::Serving => return Health::Serving,
+                Health::Unknown => best = Health::Unknown,
+                Health::NotServing | Health::Draining => {}
             }
         }
         best

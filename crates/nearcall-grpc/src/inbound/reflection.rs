@@ -72,24 +72,39 @@ fn own_pools() -> &'static [DescriptorPool] {
     })
 }
 
-/// Returns the descriptors of all interfaces of which there is a description now.
-async fn pools(shared: &Shared) -> Vec<DescriptorPool> {
-    let mut pools = own_pools().to_vec();
-    for servers in shared.exposed.all() {
-        if let Ok(interface) = servers.interface().await {
-            pools.extend(shared.pools.of(interface));
-        }
-    }
-    pools
+/// The descriptors of all interfaces of which there is a description now.
+struct Known {
+    pools: Vec<DescriptorPool>,
+    /// Why one has none: its server is away.
+    away: Option<String>,
 }
 
-/// Returns the first thing that is found in one of the descriptions.
-async fn find<T>(shared: &Shared, look: impl Fn(&DescriptorPool) -> Option<T>) -> Option<T> {
-    // What the gateway itself has asks no server.
-    match own_pools().iter().find_map(&look) {
-        Some(found) => Some(found),
-        None => pools(shared).await.iter().find_map(look),
+async fn known(shared: &Shared) -> Known {
+    let mut known = Known { pools: own_pools().to_vec(), away: None };
+    for servers in shared.exposed.all() {
+        match servers.interface().await {
+            Ok(interface) => known.pools.extend(shared.pools.of(interface)),
+            Err(status) if status.code() == nearcall::Code::Unavailable => {
+                known.away = Some(status.message().to_owned());
+            }
+            Err(_) => {}
+        }
     }
+    known
+}
+
+/// Returns the first thing that is found in one of the descriptions; without one, why a server is
+/// away that may have it.
+async fn find<T>(
+    shared: &Shared,
+    look: impl Fn(&DescriptorPool) -> Option<T>,
+) -> Result<T, Option<String>> {
+    // What the gateway itself has asks no server.
+    if let Some(found) = own_pools().iter().find_map(&look) {
+        return Ok(found);
+    }
+    let Known { pools, away } = known(shared).await;
+    pools.iter().find_map(look).ok_or(away)
 }
 
 /// Returns the file that declares a name: of a message, an enum, a service, an extension, or of
@@ -133,15 +148,20 @@ enum Answer {
 }
 
 impl Answer {
-    fn file(found: Option<FileDescriptor>, what: &str) -> Self {
+    fn file(found: Result<FileDescriptor, Option<String>>, what: &str) -> Self {
         match found {
-            Some(file) => Self::File(file.encode_to_vec()),
-            None => Self::missing(what),
+            Ok(file) => Self::File(file.encode_to_vec()),
+            Err(away) => Self::missing(what, away),
         }
     }
 
-    fn missing(what: &str) -> Self {
-        Self::Failure(Code::NotFound, format!("no server here that answers has {what:?}"))
+    /// A server that is away may have it, and who asks may try again.
+    fn missing(what: &str, away: Option<String>) -> Self {
+        let text = format!("no server here that answers has {what:?}");
+        match away {
+            Some(why) => Self::Failure(Code::Unavailable, format!("{text}: {why}")),
+            None => Self::Failure(Code::NotFound, text),
+        }
     }
 }
 
@@ -159,10 +179,10 @@ async fn extension(shared: &Shared, message: &str, number: i32) -> Answer {
 }
 
 async fn extensions(shared: &Shared, name: &str) -> Answer {
-    let pools = pools(shared).await;
+    let Known { pools, away } = known(shared).await;
     let mut extended = pools.iter().filter_map(|it| it.get_message_by_name(name)).peekable();
     if extended.peek().is_none() {
-        return Answer::missing(name);
+        return Answer::missing(name, away);
     }
     let numbers = extended.flat_map(|message| {
         let numbers = message.extensions().filter_map(|it| i32::try_from(it.number()).ok());

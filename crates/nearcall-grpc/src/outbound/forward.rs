@@ -21,15 +21,15 @@ use tokio::sync::oneshot;
 use tonic::codec::{Codec, CompressionEncoding, EncodeBuf, Encoder, Streaming};
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
-use tonic::{ConnectError, Response};
+use tonic::{ConnectError, Response, TimeoutExpired};
 
 use super::lock;
 use super::remote::{PAUSE_MAX, PAUSE_MIN, Remote, chain_of};
 use crate::codec::BytesCodec;
 use crate::convert;
 
-/// How often an idempotent call is sent again whose connection has ended: a server that ends each
-/// time is not to be asked without end.
+/// How often a call is sent again whose connection has ended, if it is idempotent or was not sent:
+/// a server that ends each time is not to be asked without end.
 const RESENDS_MAX: usize = 3;
 
 /// Forwards the calls of an interface.
@@ -94,8 +94,7 @@ impl Forward {
     }
 
     async fn unary(&self, call: &Call<'_>, request: Encoded) -> Result<Encoded, Status> {
-        let may_resend = call.is_idempotent && self.remote.policy != ReconnectPolicy::Never;
-        let mut attempts = Attempts::new(&self.remote, call.patience, may_resend);
+        let mut attempts = Attempts::new(&self.remote, call.patience, call.is_idempotent);
         loop {
             let channel = attempts.channel().await?;
             let reply = match self.open(call, channel, Requests::one(&request)).await {
@@ -176,7 +175,7 @@ impl DynamicService for Forward {
 struct Attempts<'a> {
     remote: &'a Remote,
     patience: Option<Deadline>,
-    may_resend: bool,
+    is_idempotent: bool,
     resends: usize,
     /// Addresses that were tried and not reached since the last pause.
     tried: usize,
@@ -185,9 +184,9 @@ struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    fn new(remote: &'a Remote, patience: Option<Deadline>, may_resend: bool) -> Self {
+    fn new(remote: &'a Remote, patience: Option<Deadline>, is_idempotent: bool) -> Self {
         let (resends, tried, places, pause) = (0, 0, 1, PAUSE_MIN);
-        Self { remote, patience, may_resend, resends, tried, places, pause }
+        Self { remote, patience, is_idempotent, resends, tried, places, pause }
     }
 
     /// Returns the connection for the next attempt.
@@ -209,6 +208,11 @@ impl<'a> Attempts<'a> {
     ///
     /// The status of the call: there is to be none.
     async fn failed(&mut self, status: tonic::Status) -> Result<(), Status> {
+        let may_resend = self.remote.policy != ReconnectPolicy::Never && self.resends < RESENDS_MAX;
+        if was_not_sent(&status) && may_resend {
+            self.resends += 1;
+            return Ok(());
+        }
         if has_not_begun(&status) {
             self.remote.look_again();
             self.tried += 1;
@@ -220,7 +224,7 @@ impl<'a> Attempts<'a> {
             return self.wait(Status::unavailable(text)).await;
         }
         let status = end_of(self.remote, &status);
-        if status.code() == Code::Unavailable && self.may_resend && self.resends < RESENDS_MAX {
+        if status.code() == Code::Unavailable && self.is_idempotent && may_resend {
             self.resends += 1;
             return Ok(());
         }
@@ -241,10 +245,15 @@ impl<'a> Attempts<'a> {
 
 /// Returns how a call has ended: by the other machine's word, or since its connection was lost.
 fn end_of(remote: &Remote, status: &tonic::Status) -> Status {
+    let address = &remote.address;
     match std::error::Error::source(status) {
+        // tonic has a code of its own for that.
+        Some(_) if causes(status).any(|error| error.is::<TimeoutExpired>()) => {
+            let text = format!("no answer from {address} in time; the method may have run");
+            Status::deadline_exceeded(text)
+        }
         Some(why) if is_of_connection(status) => Status::unavailable(format!(
-            "the connection to {} has ended, and the method may have run: {}",
-            remote.address,
+            "the connection to {address} has ended, and the method may have run: {}",
             chain_of(why)
         )),
         _ => convert::from_grpc(status),
@@ -257,7 +266,7 @@ fn causes(status: &tonic::Status) -> impl Iterator<Item = &(dyn std::error::Erro
 }
 
 /// Returns whether the connection has ended, and not the call alone.
-fn is_of_connection(status: &tonic::Status) -> bool {
+pub(super) fn is_of_connection(status: &tonic::Status) -> bool {
     match causes(status).find_map(|error| error.downcast_ref::<h2::Error>()) {
         Some(error) => !error.is_reset(),
         None => status.code() == tonic::Code::Unknown,
@@ -265,8 +274,15 @@ fn is_of_connection(status: &tonic::Status) -> bool {
 }
 
 /// Returns whether no server has seen the call.
-fn has_not_begun(status: &tonic::Status) -> bool {
-    causes(status).any(|error| error.is::<ConnectError>())
+pub(super) fn has_not_begun(status: &tonic::Status) -> bool {
+    was_not_sent(status) || causes(status).any(|error| error.is::<ConnectError>())
+}
+
+/// Returns whether the connection had ended already when the call was to be sent.
+fn was_not_sent(status: &tonic::Status) -> bool {
+    // Over HTTP/2 hyper cancels nothing but what it gives back.
+    let errors = causes(status).filter_map(|error| error.downcast_ref::<hyper::Error>());
+    errors.into_iter().any(hyper::Error::is_canceled)
 }
 
 /// Reads the answer of a call with one reply, and sends what goes beside it.
@@ -401,5 +417,22 @@ impl Encoder for RequestCodec {
     ) -> Result<(), tonic::Status> {
         let given_up = || tonic::Status::from_error(h2::Error::from(h2::Reason::CANCEL).into());
         BytesCodec.encode(message.ok_or_else(given_up)?, into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Outbound;
+
+    #[test]
+    fn a_call_whose_time_is_over_for_tonic_has_passed_its_deadline() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (options, policy) = (Arc::new(Outbound::new()), ReconnectPolicy::Once);
+        let address = "grpc://127.0.0.1:1";
+        let remote = Remote::new(0, address, policy, options, runtime.handle()).unwrap();
+        let status = tonic::Status::from_error(Box::new(TimeoutExpired(())));
+        assert_eq!(status.code(), tonic::Code::Cancelled);
+        assert_eq!(end_of(&remote, &status).code(), Code::DeadlineExceeded);
     }
 }

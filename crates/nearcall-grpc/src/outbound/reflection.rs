@@ -18,6 +18,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
+use super::forward::{has_not_begun, is_of_connection};
 use super::remote::chain_of;
 use crate::convert;
 
@@ -28,7 +29,8 @@ const FILES_MAX: usize = 512;
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED`: the server has no reflection, or no such interface.
+/// `UNIMPLEMENTED`: the server has no reflection, or no such interface. `UNAVAILABLE`: the server
+/// cannot be reached, or its connection has ended.
 pub(super) async fn describe(
     channel: Channel,
     interface: &str,
@@ -115,6 +117,9 @@ const FILE_TAG: u32 = 1;
 /// Returns why a server does not do something, with the causes on the way to it.
 fn failure(what: &str, status: &tonic::Status) -> Status {
     let why = std::error::Error::source(status).map_or_else(String::new, chain_of);
+    if has_not_begun(status) || is_of_connection(status) {
+        return Status::unavailable(format!("the server does not {what}: {why}"));
+    }
     let (status, gap) = (convert::from_grpc(status), if why.is_empty() { "" } else { ": " });
     let text = format!("the server does not {what}: {}{gap}{why}", status.message());
     Status::new(status.code(), text)
@@ -128,11 +133,19 @@ fn is_built_in(file: &str) -> bool {
 fn files_in(answer: Option<MessageResponse>, interface: &str) -> Result<Vec<Vec<u8>>, Status> {
     match answer {
         Some(MessageResponse::FileDescriptorResponse(files)) => Ok(files.file_descriptor_proto),
-        Some(MessageResponse::ErrorResponse(error)) => Err(Status::unimplemented(format!(
-            "the server does not describe {interface}: {}",
-            error.error_message
-        ))),
-        _ => Err(Status::internal(format!("the server's description of {interface} has ended"))),
+        Some(MessageResponse::ErrorResponse(error)) => {
+            let text = format!("the server does not describe {interface}: {}", error.error_message);
+            Err(match tonic::Code::from_i32(error.error_code) {
+                // A gateway whose server is away.
+                tonic::Code::Unavailable => Status::unavailable(text),
+                _ => Status::unimplemented(text),
+            })
+        }
+        // It ends its streams when it stops.
+        _ => {
+            let text = format!("the server does not describe {interface}: it has ended the call");
+            Err(Status::unavailable(text))
+        }
     }
 }
 

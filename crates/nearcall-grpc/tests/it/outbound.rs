@@ -9,12 +9,16 @@ use std::time::Duration;
 
 use nearcall::client::ReconnectPolicy;
 use nearcall::dynamic::{AsyncDynamicCaller, DynamicCaller, Encoded};
+use nearcall::server::Health;
 use nearcall::{Bytes, CallOptions, Client, Code};
 use nearcall_testkit::echo::{EchoAsyncCaller, EchoCaller, Failure, Span, Words};
 use nearcall_testkit::streams::{Plan, StreamsAsyncCaller, StreamsCaller};
 use nearcall_testkit::support::unique_address;
+use tonic::Request;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::stage::{ECHO, REFUSED, STREAMS, Stage, gateway_to, item, serve, timed};
+use crate::stage::{ECHO, REFUSED, STREAMS, Stage, connect, gateway_to, item, serve, timed, unary};
 
 fn client() -> Client {
     install();
@@ -236,6 +240,34 @@ fn what_is_about_this_machine_is_refused() {
     let status = unknown.say(&words(1)).unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
     assert!(status.message().contains("cannot be resolved"), "{status}");
-    // Plain text to a port of TLS is in `tls.rs`; a gateway is no client.
-    assert!(gateway_to("grpc://127.0.0.1:1").start().is_err());
+    // Plain text to a port of TLS is in `tls.rs`.
+}
+
+#[timed]
+fn a_gateway_exposes_what_another_one_does() {
+    install();
+    let first = Stage::new();
+    let second = gateway_to(&url(&first)).start().unwrap();
+    let channel = first.runtime.block_on(connect(&second));
+    let health = || {
+        let mut client = tonic::client::Grpc::new(channel.clone());
+        let question = HealthCheckRequest { service: ECHO.name.to_owned() };
+        let path = "/grpc.health.v1.Health/Check";
+        let asked = unary::<_, HealthCheckResponse>(&mut client, path, Request::new(question));
+        first.runtime.block_on(asked).unwrap().into_inner().status()
+    };
+    assert_eq!(health(), ServingStatus::Serving);
+    let echo = EchoCaller::new(&client(), &format!("grpc://{}", second.addresses()[0])).unwrap();
+    assert_eq!(echo.say(&words(7)).unwrap(), words(7));
+    first.server.set_health(ECHO.name, Health::NotServing);
+    assert_eq!(health(), ServingStatus::NotServing);
+
+    // One that has not asked yet what there is.
+    first.server.stop().unwrap();
+    let third = gateway_to(&url(&first)).start().unwrap();
+    let other = EchoCaller::new(&client(), &format!("grpc://{}", third.addresses()[0])).unwrap();
+    assert_eq!(other.say(&words(7)).unwrap_err().code(), Code::Unavailable);
+    drop(first.gateway);
+    assert_eq!(health(), ServingStatus::NotServing);
+    assert_eq!(echo.say(&words(7)).unwrap_err().code(), Code::Unavailable);
 }
