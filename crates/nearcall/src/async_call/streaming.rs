@@ -29,6 +29,9 @@ pub(crate) struct AsyncStreamedCall {
     reply: MessageType,
     pub(super) stream: Arc<CallStream>,
     state: Mutex<State>,
+    /// Held from when the end is taken from the connection until it is in `state`, so that the
+    /// other handle finds it in one of them.
+    taking: Mutex<()>,
 }
 
 struct State {
@@ -48,7 +51,7 @@ impl AsyncStreamedCall {
     ) -> Self {
         let (state, (call, stream)) = (Mutex::new(State { end: None, observed }), started);
         stream.expect(reply);
-        Self { object, connection, call, reply, stream, state }
+        Self { object, connection, call, reply, stream, state, taking: Mutex::default() }
     }
 
     /// Has the interceptors see the end of the call.
@@ -90,6 +93,7 @@ impl AsyncStreamedCall {
         &self,
         waker: &Waker,
     ) -> Poll<Result<R, Status>> {
+        let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(end) = self.known_end() {
             let taken = || Status::failed_precondition("the result of the call was taken before");
             return Poll::Ready(end.and_then(|_| Err(taken())));
@@ -133,11 +137,13 @@ impl AsyncStreamedCall {
 
     /// Gives the call up, unless it has ended.
     pub(super) fn cancel(&self, status: Status) {
+        let taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
         if self.known_end().is_some() {
             return;
         }
         self.connection.cancel(self.call);
         self.set_end(Err(status.clone()));
+        drop(taking);
         let (reader, sender) = (self.stream.cancel(&status).0, self.stream.take_sender());
         reader.into_iter().chain(sender).for_each(waking::wake);
     }

@@ -9,8 +9,8 @@ use nearcall::stream::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSen
 
 use super::forms::{Caller, Replies, Requests, caller};
 use super::served::{
-    Item, Kind, Plan, Streams, StreamsAsync, StreamsAsyncDispatcher, StreamsCaller,
-    StreamsDispatcher, item,
+    Item, Kind, Plan, Streams, StreamsAsync, StreamsAsyncCaller, StreamsAsyncDispatcher,
+    StreamsCaller, StreamsDispatcher, item,
 };
 use crate::hunts::Form;
 use crate::stage::prelude::*;
@@ -267,7 +267,9 @@ fn a_call_that_has_ended_takes_no_items() {
             while call.send(&item(1, 10)).is_ok() {
                 sent += 1;
             }
-            assert!(!is_there_at_once || sent == 0, "{what}: {sent} items after the end");
+            // Where a look is a system call, not every item has one.
+            let most = if what.ends_with("shm") { 0 } else { 16 };
+            assert!(!is_there_at_once || sent <= most, "{what}: {sent} items after the end");
             check_ended(call, end, what);
         }
     });
@@ -288,4 +290,36 @@ fn a_sender_that_waits_for_credit_learns_of_the_end() {
             check_ended(call, end, what);
         }
     });
+}
+
+/// Whichever of both takes it from the connection, the other finds it as well.
+#[timed]
+fn both_handles_of_a_call_learn_its_end_at_the_same_time() {
+    let (service, address) = (Early::default(), unique_address());
+    service.set(true);
+    let at = address.clone();
+    let (_thread, ()) = LoopThread::serve(Limits::default(), move |_, server| {
+        register(server, Kind::Async, service);
+        server.listen(&at).unwrap();
+    });
+    let streams = StreamsAsyncCaller::new(&Client::new(), &address).unwrap();
+    let streams = streams.with(options(Some("enough")));
+    for _ in 0..2000 {
+        let (mut requests, mut replies) = block_on(streams.exchange()).unwrap();
+        let (of_requests, of_replies) = thread::scope(|scope| {
+            let sender = scope.spawn(move || {
+                block_on(async {
+                    loop {
+                        if let Err(status) = requests.send(&item(1, 1)).await {
+                            break status;
+                        }
+                    }
+                })
+            });
+            let end = block_on(replies.next()).unwrap().unwrap_err();
+            (sender.join().unwrap(), end)
+        });
+        let expected = Status::aborted("enough");
+        assert_eq!((of_requests, of_replies), (expected.clone(), expected));
+    }
 }
