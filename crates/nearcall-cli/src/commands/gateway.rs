@@ -48,7 +48,7 @@ pub(crate) struct GatewayArgs {
     pub(crate) descriptors: Option<PathBuf>,
 
     /// Call servers whose certificates were issued by one of these only
-    #[arg(long, value_name = "FILE", requires = "forward")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 
     /// Where programs of this machine ask how the gateway is
@@ -130,6 +130,10 @@ fn forwarded(text: &str) -> Result<Forwarded, String> {
 }
 
 pub(super) fn run(args: &GatewayArgs) -> anyhow::Result<End> {
+    if args.exposed.iter().any(|it| it.server.starts_with("grpc")) {
+        // Servers of other machines are exposed as those of this one.
+        outbound(args).install()?;
+    }
     let forwarders = forwarders(args)?;
     if args.check {
         forwarders.into_iter().try_for_each(Forwarder::check)?;
@@ -182,16 +186,7 @@ fn forwarders(args: &GatewayArgs) -> anyhow::Result<Vec<Forwarder>> {
         .as_ref()
         .map(|file| fs::read(file).with_context(|| format!("{}: cannot be read", file.display())));
     let set = set.transpose()?;
-    let mut options = Outbound::new();
-    if let Some(file) = &args.ca {
-        options = options.ca(file);
-    }
-    if let (Some(certificate), Some(key)) = (&args.cert, &args.key) {
-        options = options.identity(certificate, key);
-    }
-    if let Some(bytes) = args.max_message_bytes {
-        options = options.message_bytes_max(usize::try_from(bytes).unwrap_or(usize::MAX));
-    }
+    let options = outbound(args);
     let mut forwarders = Vec::new();
     for Forwarded { name, url, interfaces } in &args.forward {
         if names.contains(name) {
@@ -207,6 +202,21 @@ fn forwarders(args: &GatewayArgs) -> anyhow::Result<Vec<Forwarder>> {
         });
     }
     Ok(forwarders)
+}
+
+/// Returns how calls leave for other machines.
+fn outbound(args: &GatewayArgs) -> Outbound {
+    let mut options = Outbound::new();
+    if let Some(file) = &args.ca {
+        options = options.ca(file);
+    }
+    if let (Some(certificate), Some(key)) = (&args.cert, &args.key) {
+        options = options.identity(certificate, key);
+    }
+    if let Some(bytes) = args.max_message_bytes {
+        options = options.message_bytes_max(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    options
 }
 
 /// Writes to standard error what the gateway says. What the libraries below it say is left out,
