@@ -98,11 +98,13 @@ impl Health for Service {
         let (shared, name) = (Arc::clone(&self.0), request.into_inner().service);
         let seen = stream::unfold((shared, name, None), |(shared, name, last)| async move {
             loop {
+                // Before the question: whoever stops meanwhile is seen in the next round.
+                let is_last = *shared.stop.borrow();
                 let now = health(&shared, &name).await.unwrap_or(ServingStatus::ServiceUnknown);
                 if last != Some(now) {
                     return Some((Ok(response(now)), (shared, name, Some(now))));
                 }
-                if *shared.stop.borrow() {
+                if is_last {
                     return None;
                 }
                 tokio::select! {
