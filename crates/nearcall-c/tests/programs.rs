@@ -17,36 +17,40 @@ use std::time::Duration;
 use nearcall::Client;
 use nearcall::dynamic::{DynamicCaller, Encoded};
 use nearcall_testkit::directory::Directory;
+use nearcall_testkit::home::ThermostatCaller;
 use nearcall_testkit::streams::{Item, Plan, StreamsCaller};
 use nearcall_testkit::support::unique_address;
 
 /// Longest wait of one step: only a hang takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Compiles `c/streams.c`; `None` without a compiler.
+/// Compiles a program in C; `None` without a compiler. It lies beside this test, where Cargo has put
+/// the library.
+fn compile(name: &str, source: &Path) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let program = directory.join(name);
+    let made = directory.join(format!("{name}.{}", std::process::id()));
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
+    command.arg(root.join("include")).args(["-x", "c"]).arg(source).args(["-x", "none"]);
+    command.arg("-o").arg(&made).arg("-L").arg(&directory).arg("-lnearcall_c");
+    command.arg(format!("-Wl,-rpath,{}", directory.display()));
+    let Ok(output) = command.output() else {
+        println!("SKIPPED: there is no C compiler `cc` here");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Another run of these tests may start the same at this time.
+    fs::rename(made, &program).unwrap();
+    Some(program)
+}
+
+/// Compiles `c/streams.c`.
 fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let compile = || {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        // Beside this test, where Cargo has put the library.
-        let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-        let program = directory.join("streams-c");
-        let made = directory.join(format!("streams-c.{}", std::process::id()));
-        let mut command = Command::new("cc");
-        command.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
-        command.arg(root.join("include")).arg(root.join("tests/c/streams.c"));
-        command.arg("-o").arg(&made).arg("-L").arg(&directory).arg("-lnearcall_c");
-        command.arg(format!("-Wl,-rpath,{}", directory.display()));
-        let Ok(output) = command.output() else {
-            println!("SKIPPED: there is no C compiler `cc` here");
-            return None;
-        };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // Another run of these tests may start the same at this time.
-        fs::rename(made, &program).unwrap();
-        Some(program)
-    };
-    PROGRAM.get_or_init(compile).as_deref()
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/streams.c");
+    PROGRAM.get_or_init(|| compile("streams-c", &source)).as_deref()
 }
 
 /// A program that was started.
@@ -145,4 +149,33 @@ fn rust_calls_c() {
 fn what_no_program_should_do_is_an_error() {
     let Some(program) = program() else { return };
     Program::start(program, &["misuse"]).finish();
+}
+
+/// Those are the programs of a reader of the page.
+#[test]
+fn the_programs_of_the_page_do_what_it_says() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/c.md");
+    let page = fs::read_to_string(page).unwrap();
+    let blocks: Vec<_> = page.split("```c\n").skip(1).map(|it| it.split("```").next()).collect();
+    let [Some(server), Some(client)] = blocks[..] else { panic!("two programs") };
+    let directory = Directory::new();
+    let [server, client] = [("room-c", server), ("set-c", client)].map(|(name, text)| {
+        let source = directory.0.join(format!("{name}.c"));
+        fs::write(&source, text).unwrap();
+        compile(name, &source)
+    });
+    let (Some(server), Some(client)) = (server, client) else { return };
+    let set = directory.0.join("room.binpb");
+    fs::write(&set, ThermostatCaller::INTERFACE.descriptor_set).unwrap();
+    let address = unique_address();
+    let server = Program::start(&server, &[&address, set.to_str().unwrap()]);
+    assert_eq!(server.line(), "serving");
+    let set_to = |celsius| {
+        let output = Command::new(&client).args([&*address, celsius]).output().unwrap();
+        let texts = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        (output.status.code(), texts.concat())
+    };
+    assert_eq!(set_to("21.5"), (Some(0), "18.0 before\n".to_owned()));
+    assert_eq!(set_to("90"), (Some(1), "OUT_OF_RANGE: this is no sauna\n".to_owned()));
+    assert_eq!(set_to("20"), (Some(0), "21.5 before\n".to_owned()));
 }
