@@ -108,13 +108,6 @@ typedef struct nearcall_metadata nearcall_metadata;
 typedef struct nearcall_status nearcall_status;
 
 /**
- * Not 0, unless there is none.
- * pub id: u64,
- * }
- * )*};
- * }
- *
- * handles! {
  * Makes connections and keeps them. For any thread.
  */
 typedef struct nearcall_client {
@@ -375,7 +368,8 @@ typedef struct nearcall_service {
    */
   void (*serve)(void *data, struct nearcall_call call, const struct nearcall_request *request);
   /**
-   * Called when the service is not used any more; may be null.
+   * Called when neither the server nor a deferred call uses the service any more, in any
+   * thread; may be null. Nothing may leave it, as of `serve`.
    */
   void (*release)(void *data);
 } nearcall_service;
@@ -397,7 +391,8 @@ typedef struct nearcall_listen_options {
    */
   size_t user_count;
   /**
-   * Mode of the socket's file, such as 0660; 0: 0600, or 0666 if `users` says who may connect.
+   * Mode of the socket's file, such as 0660; 0: 0600, or, of `unix:/PATH`, 0666 if `users` says
+   * who may connect.
    */
   uint32_t socket_mode;
   /**
@@ -443,8 +438,8 @@ struct nearcall_status *nearcall_caller_free(struct nearcall_caller caller);
  * Calls a method, such as `SetTarget`, with one request and one reply, and waits for its end.
  *
  * `options` may be null. `reply` is set if the call succeeds: release it by `nearcall_bytes_free`.
- * `metadata` may be null; else it is set, also if the service has failed, to what came beside the
- * reply: release it by `nearcall_metadata_free`.
+ * `metadata` may be null; else it is set to what came beside the reply, also of a call that has
+ * failed: release it by `nearcall_metadata_free`. With it, a call is not sent again by itself.
  */
 struct nearcall_status *nearcall_call_method(struct nearcall_caller caller,
                                              const char *method,
@@ -709,14 +704,15 @@ struct nearcall_status *nearcall_call_fail(struct nearcall_call call,
 /**
  * Has a call answered later, from any thread: from now on its handle is for all threads, and has
  * to be answered, also if the caller does not wait any more. What is read of the call, such as its
- * metadata, is read before.
+ * metadata, is read before. `RESOURCE_EXHAUSTED`: its user holds too much of this server already;
+ * the caller gets this status, and the call is over.
  */
 struct nearcall_status *nearcall_call_defer(struct nearcall_call call);
 
 /**
  * Receives the next item of the request, and waits for it: in the thread of the loop by serving
- * others meanwhile, after `nearcall_call_defer` in any thread by blocking it. `has_item` is set
- * to 0 at their end; else `item` is set: release it by `nearcall_bytes_free`.
+ * others meanwhile, in any other thread, after `nearcall_call_defer`, by blocking it. One thread
+ * at a time. `has_item` is set to 0 at their end; else `item` is set: release it by `nearcall_bytes_free`.
  */
 struct nearcall_status *nearcall_call_receive(struct nearcall_call call,
                                               struct nearcall_bytes *item,
@@ -734,7 +730,7 @@ uint32_t nearcall_call_is_cancelled(struct nearcall_call call);
 
 /**
  * Returns how much time is left until the call ends by itself, in nanoseconds; `UINT64_MAX`: it
- * has no deadline.
+ * has no deadline, or was answered.
  */
 uint64_t nearcall_call_remaining_ns(struct nearcall_call call);
 

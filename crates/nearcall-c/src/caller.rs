@@ -5,7 +5,7 @@
 
 use std::ffi::c_char;
 
-use bytes::{Buf, BufMut};
+use bytes::{Buf, BufMut, Bytes};
 use nearcall::Client;
 use nearcall::dynamic::{DynamicCaller, Encoded};
 use nearcall::{CallOptions, Status};
@@ -67,6 +67,9 @@ impl Border {
             u64::MAX => CallOptions::new().no_deadline(),
             timeout_ns => CallOptions::new().deadline(span(timeout_ns)),
         };
+        if options.reserved != 0 {
+            return Err(Status::unimplemented("`options.reserved` is not 0"));
+        }
         if options.flags & !(NEARCALL_WAIT_FOR_READY | NEARCALL_NO_WAIT) != 0 {
             let text = format!("`options.flags` is {:#x}: there are no such flags", options.flags);
             return Err(Status::invalid_argument(text));
@@ -149,8 +152,8 @@ pub unsafe extern "C" fn nearcall_caller_free(caller: nearcall_caller) -> *mut n
 /// Calls a method, such as `SetTarget`, with one request and one reply, and waits for its end.
 ///
 /// `options` may be null. `reply` is set if the call succeeds: release it by `nearcall_bytes_free`.
-/// `metadata` may be null; else it is set, also if the service has failed, to what came beside the
-/// reply: release it by `nearcall_metadata_free`.
+/// `metadata` may be null; else it is set to what came beside the reply, also of a call that has
+/// failed: release it by `nearcall_metadata_free`. With it, a call is not sent again by itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_call_method(
     caller: nearcall_caller,
@@ -163,7 +166,8 @@ pub unsafe extern "C" fn nearcall_call_method(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            at.place("reply", reply)?;
+            at.put("reply", reply, give_bytes(Bytes::new()))?;
+            at.put_if_wanted(metadata, std::ptr::null_mut);
             let method = at.text("method", method)?;
             let request = Request(at.bytes("request", request)?);
             let encoded = at.with_caller(caller, options, |caller| {

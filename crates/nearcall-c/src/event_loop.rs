@@ -64,7 +64,7 @@ pub unsafe extern "C" fn nearcall_loop_new(
             at.place("loop", event_loop)?;
             let made = EventLoop::new().map_err(|error| failed(&error))?;
             let made = Loop { servers: RefCell::default(), event_loop: made };
-            let id = handles::add_local(made);
+            let id = handles::add_local(made)?;
             at.put("loop", event_loop, nearcall_loop { id })
         })
     }

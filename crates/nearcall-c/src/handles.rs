@@ -7,11 +7,11 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
 
 use nearcall::Status;
 
@@ -23,6 +23,7 @@ pub(crate) trait Kind: 'static {
 
 /// What any thread may use.
 type Shared = Arc<dyn Any + Send + Sync>;
+type WeakShared = Weak<dyn Any + Send + Sync>;
 
 static SHARED: LazyLock<RwLock<HashMap<u64, Shared>>> = LazyLock::new(RwLock::default);
 
@@ -35,10 +36,9 @@ static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| {
 });
 
 thread_local! {
-    /// What belongs to this thread.
-    static LOCAL: RefCell<HashMap<u64, Rc<dyn Any>>> = RefCell::default();
-    /// What this thread has used last by `with`, and `FREED` at that time.
-    static LAST: Cell<Option<(u64, u64, Shared)>> = const { Cell::new(None) };
+    static LOCAL: LocalTable = LocalTable::default();
+    /// The number of what this thread has used last by `with`, and `FREED` at that time.
+    static LAST: Cell<Option<(u64, u64, WeakShared)>> = const { Cell::new(None) };
 }
 
 pub(crate) fn next_id() -> u64 {
@@ -86,7 +86,7 @@ pub(crate) fn take<T: Kind + Send + Sync>(id: u64) -> Result<Arc<T>, Status> {
     let held = get::<T>(id)?;
     let entry = SHARED.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
     FREED.fetch_add(1, Ordering::Release);
-    LAST.set(None);
+    let _ = LAST.try_with(|last| last.set(None));
     // Two threads that take the same at once: one of them does.
     entry.map(|_| held).ok_or_else(|| unknown::<T>(id))
 }
@@ -97,31 +97,57 @@ pub(crate) fn with<T: Kind + Send + Sync, R>(
     use_it: impl FnOnce(&T) -> Result<R, Status>,
 ) -> Result<R, Status> {
     let freed = FREED.load(Ordering::Acquire);
-    let last = LAST.take().filter(|last| (last.0, last.1) == (id, freed));
-    let last = match last {
-        Some(last) => last,
-        None => (id, freed, get::<T>(id)? as Shared),
+    // After the thread's own end there is no such place.
+    let last = LAST.try_with(Cell::take).ok().flatten();
+    let last = last.filter(|last| (last.0, last.1) == (id, freed));
+    let held = match last.and_then(|last| last.2.upgrade()) {
+        Some(held) => held,
+        None => get::<T>(id)? as Shared,
     };
-    let result = last.2.downcast_ref().ok_or_else(|| unknown::<T>(id)).and_then(use_it);
-    LAST.set(Some(last));
+    let result = held.downcast_ref().ok_or_else(|| unknown::<T>(id)).and_then(use_it);
+    let _ = LAST.try_with(|last| last.set(Some((id, freed, Arc::downgrade(&held)))));
     result
 }
 
-pub(crate) fn add_local<T: Kind>(held: T) -> u64 {
+/// Numbers of what belongs to threads, of all threads.
+static LOCAL_IDS: LazyLock<RwLock<HashSet<u64>>> = LazyLock::new(RwLock::default);
+
+/// What belongs to this thread.
+#[derive(Default)]
+struct LocalTable(RefCell<HashMap<u64, Rc<dyn Any>>>);
+
+impl Drop for LocalTable {
+    fn drop(&mut self) {
+        for id in self.0.get_mut().keys() {
+            LOCAL_IDS.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        }
+    }
+}
+
+/// Returns whether the number names something of this or another thread.
+pub(crate) fn is_alive(id: u64) -> bool {
+    LOCAL_IDS.read().unwrap_or_else(PoisonError::into_inner).contains(&id)
+}
+
+pub(crate) fn add_local<T: Kind>(held: T) -> Result<u64, Status> {
     let id = next_id();
-    LOCAL.with_borrow_mut(|entries| entries.insert(id, Rc::new(held)));
-    id
+    let held = Rc::new(held);
+    let added = LOCAL.try_with(|table| table.0.borrow_mut().insert(id, held));
+    added.map_err(|_| Status::failed_precondition("this thread has ended"))?;
+    LOCAL_IDS.write().unwrap_or_else(PoisonError::into_inner).insert(id);
+    Ok(id)
 }
 
 pub(crate) fn get_local<T: Kind>(id: u64) -> Result<Rc<T>, Status> {
-    let found = LOCAL.with_borrow(|entries| entries.get(&id).cloned());
+    let found = LOCAL.try_with(|table| table.0.borrow().get(&id).cloned()).ok().flatten();
     found.and_then(|held| held.downcast().ok()).ok_or_else(|| not_here::<T>(id))
 }
 
 pub(crate) fn take_local<T: Kind>(id: u64) -> Result<Rc<T>, Status> {
     let held = get_local::<T>(id)?;
     // Dropped when nothing is borrowed: what it does then may come back here.
-    let entry = LOCAL.with_borrow_mut(|entries| entries.remove(&id));
+    let entry = LOCAL.try_with(|table| table.0.borrow_mut().remove(&id));
+    LOCAL_IDS.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
     drop(entry);
     Ok(held)
 }

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::ffi::c_char;
 
+use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::PendingCall;
 use nearcall::dynamic::Encoded;
@@ -45,7 +46,7 @@ pub unsafe extern "C" fn nearcall_start(
                 caller.start(method, &request).ensure_started()
             })?;
             let started = Pending(Cell::new(Some(started)));
-            let id = handles::add_local(started);
+            let id = handles::add_local(started)?;
             at.put("pending", pending, nearcall_pending { id })
         })
     }
@@ -76,7 +77,8 @@ pub unsafe extern "C" fn nearcall_pending_wait(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            at.place("reply", reply)?;
+            at.put("reply", reply, give_bytes(Bytes::new()))?;
+            at.put_if_wanted(metadata, std::ptr::null_mut);
             let call = handles::take_local::<Pending>(pending.id)?.0.take();
             let call = call.ok_or_else(|| Status::failed_precondition("it is waited for"))?;
             let (encoded, sent) = call.wait_with_metadata();

@@ -77,7 +77,10 @@ impl Border {
     ) -> Result<ListenOptions, Status> {
         let mut options = ListenOptions::new();
         let Some(read) = self.options("options", from)? else { return Ok(options) };
-        if !read.users.is_null() {
+        if read.reserved != 0 {
+            return Err(Status::unimplemented("`options.reserved` is not 0"));
+        }
+        if !read.users.is_null() || read.user_count != 0 {
             let users = self.array("options.users", read.users, read.user_count)?;
             options = options.users(users.iter().copied());
         }
@@ -268,8 +271,9 @@ pub unsafe extern "C" fn nearcall_server_free(server: nearcall_server) -> *mut n
     // SAFETY: the rules of the header.
     unsafe {
         border(|_| {
-            stop(server, false)?;
-            handles::take::<Server>(server.id).map(drop)
+            let stopped = stop(server, false);
+            handles::take::<Server>(server.id)?;
+            stopped
         })
     }
 }
@@ -301,25 +305,30 @@ fn with_running(
 fn stop(handle: nearcall_server, keeps_prepared: bool) -> Result<(), Status> {
     let server = handles::get::<Server>(handle.id)?;
     let mut state = server.state();
-    if let (State::Prepared(_), true) = (&*state, keeps_prepared) {
-        return Ok(());
-    }
-    match std::mem::replace(&mut *state, State::Ended) {
-        State::Running(running) => {
-            drop(state);
-            running.stop().map_err(|error| failed(&error))
-        }
-        State::InLoop(id) => match handles::get_local::<Loop>(id) {
-            Ok(at) => {
-                drop(state);
+    let running = match &*state {
+        State::Running(running) => Some(Arc::clone(running)),
+        State::Prepared(_) if keeps_prepared => return Ok(()),
+        State::InLoop(id) => {
+            // A loop that is gone has ended its servers.
+            if let Ok(at) = handles::get_local::<Loop>(*id) {
                 at.end(handle.id);
-                Ok(())
+            } else if handles::is_alive(*id) {
+                return Err(Status::failed_precondition(
+                    "the server is in a loop of another thread",
+                ));
             }
-            Err(status) => {
-                *state = State::InLoop(id);
-                Err(status)
-            }
-        },
-        State::Prepared(_) | State::Ended => Ok(()),
+            None
+        }
+        State::Prepared(_) | State::Ended => None,
+    };
+    if let Some(running) = running {
+        // It stays, so that what has not ended in time is waited for again.
+        drop(state);
+        return running.stop().map_err(|error| failed(&error));
     }
+    let before = std::mem::replace(&mut *state, State::Ended);
+    // What a service does at its end may come back here.
+    drop(state);
+    drop(before);
+    Ok(())
 }

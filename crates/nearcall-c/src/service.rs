@@ -88,7 +88,9 @@ impl Service {
         let Implementation { interface, names, table, .. } = &*self.0;
         let Some(serve) = table.serve else { return Err(Status::internal("no function")) };
         let answer = RefCell::new(Answer::None);
-        let current = Current { id: handles::next_id(), context, answer, streams };
+        let outer = CURRENT.get();
+        let id = handles::next_id();
+        let current = Current { id, service: self, context, answer, streams, outer };
         let request = nearcall_request {
             size: size_of::<nearcall_request>(),
             method: names[index].as_ptr(),
@@ -165,13 +167,13 @@ impl Dispatcher for ServiceDispatcher {
 #[derive(Clone, Default)]
 struct Streams {
     requests: Option<Arc<Mutex<ItemReceiver<Encoded>>>>,
-    replies: Option<Arc<Mutex<ItemSender<Encoded>>>>,
+    replies: Option<Arc<ItemSender<Encoded>>>,
 }
 
 impl Streams {
     fn new(requests: Option<ItemReceiver<Encoded>>, replies: Option<ItemSender<Encoded>>) -> Self {
         let requests = requests.map(|it| Arc::new(Mutex::new(it)));
-        Self { requests, replies: replies.map(|it| Arc::new(Mutex::new(it))) }
+        Self { requests, replies: replies.map(Arc::new) }
     }
 }
 
@@ -182,9 +184,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A call whose service runs in this thread.
 struct Current<'a> {
     id: u64,
+    service: &'a Service,
     context: &'a Context<'a>,
     answer: RefCell<Answer>,
     streams: Streams,
+    /// The call whose service waits in this thread, and has this one served meanwhile.
+    outer: *const Current<'static>,
 }
 
 enum Answer {
@@ -203,7 +208,8 @@ struct Within(*const Current<'static>);
 
 impl Within {
     fn enter(current: &Current<'_>) -> Self {
-        Self(CURRENT.replace(std::ptr::from_ref(current).cast()))
+        CURRENT.set(std::ptr::from_ref(current).cast());
+        Self(current.outer)
     }
 }
 
@@ -217,6 +223,8 @@ impl Drop for Within {
 pub(crate) struct DeferredCall {
     responder: Mutex<Option<Responder<Encoded>>>,
     streams: Streams,
+    /// What answers it may use the data of the service.
+    _service: Service,
 }
 
 impl Kind for DeferredCall {
@@ -231,14 +239,16 @@ enum Phase<'a> {
 
 impl Border {
     fn call(&self, call: nearcall_call) -> Result<Phase<'_>, Status> {
-        let current = CURRENT.get();
-        // SAFETY: `Within` keeps it alive while it is set, and this function ends before that.
-        match unsafe { current.as_ref() } {
-            Some(current) if current.id == call.id && !current.is_deferred() => {
-                Ok(Phase::Now(current))
+        let mut at = CURRENT.get();
+        // SAFETY: `Within` keeps it and those below alive while it is set, and this function ends
+        // before that.
+        while let Some(current) = unsafe { at.as_ref() } {
+            if current.id == call.id && !current.is_deferred() {
+                return Ok(Phase::Now(current));
             }
-            _ => Ok(Phase::Later(handles::get(call.id)?)),
+            at = current.outer;
         }
+        Ok(Phase::Later(handles::get(call.id)?))
     }
 
     /// The same, where what is asked for is only known while the service runs.
@@ -315,7 +325,8 @@ pub unsafe extern "C" fn nearcall_call_fail(
 
 /// Has a call answered later, from any thread: from now on its handle is for all threads, and has
 /// to be answered, also if the caller does not wait any more. What is read of the call, such as its
-/// metadata, is read before.
+/// metadata, is read before. `RESOURCE_EXHAUSTED`: its user holds too much of this server already;
+/// the caller gets this status, and the call is over.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_call_defer(call: nearcall_call) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
@@ -327,7 +338,8 @@ pub unsafe extern "C" fn nearcall_call_defer(call: nearcall_call) -> *mut nearca
             }
             let keep = |responder| {
                 let (responder, streams) = (Mutex::new(Some(responder)), current.streams.clone());
-                handles::add_as(call.id, DeferredCall { responder, streams });
+                let _service = current.service.clone();
+                handles::add_as(call.id, DeferredCall { responder, streams, _service });
             };
             let refused = current.context.answer_later(keep);
             let status = refused.map(|_: Encoded| ()).err();
@@ -343,8 +355,8 @@ pub unsafe extern "C" fn nearcall_call_defer(call: nearcall_call) -> *mut nearca
 }
 
 /// Receives the next item of the request, and waits for it: in the thread of the loop by serving
-/// others meanwhile, after `nearcall_call_defer` in any thread by blocking it. `has_item` is set
-/// to 0 at their end; else `item` is set: release it by `nearcall_bytes_free`.
+/// others meanwhile, in any other thread, after `nearcall_call_defer`, by blocking it. One thread
+/// at a time. `has_item` is set to 0 at their end; else `item` is set: release it by `nearcall_bytes_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_call_receive(
     call: nearcall_call,
@@ -360,7 +372,11 @@ pub unsafe extern "C" fn nearcall_call_receive(
             let requests = requests.ok_or_else(|| {
                 Status::failed_precondition("the request of this method is no stream")
             })?;
-            let received = lock(&requests).recv()?;
+            // Whoever waits here, perhaps below in this thread, is the one that receives.
+            let requests = requests.try_lock().map_err(|_| {
+                Status::failed_precondition("the items of this call are received by another")
+            })?;
+            let received = requests.recv()?;
             at.put("has_item", has_item, received.is_some().into())?;
             at.put("item", item, give_bytes(received.unwrap_or_default().into_bytes()))
         })
@@ -381,8 +397,7 @@ pub unsafe extern "C" fn nearcall_call_send(
             let replies = replies.ok_or_else(|| {
                 Status::failed_precondition("the reply of this method is no stream")
             })?;
-            let sender = lock(&replies);
-            sender.send(&item)
+            replies.send(&item)
         })
     }
 }
@@ -403,7 +418,7 @@ pub unsafe extern "C" fn nearcall_call_is_cancelled(call: nearcall_call) -> u32 
 }
 
 /// Returns how much time is left until the call ends by itself, in nanoseconds; `UINT64_MAX`: it
-/// has no deadline.
+/// has no deadline, or was answered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_call_remaining_ns(call: nearcall_call) -> u64 {
     // SAFETY: the rules of the header.

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::ffi::c_char;
 
+use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::ReplyMetadata;
 use nearcall::dynamic::Encoded;
@@ -61,7 +62,7 @@ pub unsafe extern "C" fn nearcall_open_reply_stream(
             let replies = at.with_caller(caller, options, |caller| {
                 caller.open_reply_stream(method, &request)
             })?;
-            at.put("stream", stream, add(None, Some(replies)))
+            at.put("stream", stream, add(None, Some(replies))?)
         })
     }
 }
@@ -82,7 +83,7 @@ pub unsafe extern "C" fn nearcall_open_request_stream(
             let method = at.text("method", method)?;
             let open = |caller: &crate::caller::Caller| caller.open_request_stream(method);
             let requests = at.with_caller(caller, options, open)?;
-            at.put("stream", stream, add(Some(Requests::WithReply(requests)), None))
+            at.put("stream", stream, add(Some(Requests::WithReply(requests)), None)?)
         })
     }
 }
@@ -102,14 +103,17 @@ pub unsafe extern "C" fn nearcall_open_both_streams(
             let method = at.text("method", method)?;
             let open = |caller: &crate::caller::Caller| caller.open_both_streams(method);
             let (requests, replies) = at.with_caller(caller, options, open)?;
-            at.put("stream", stream, add(Some(Requests::Alone(requests)), Some(replies)))
+            at.put("stream", stream, add(Some(Requests::Alone(requests)), Some(replies))?)
         })
     }
 }
 
-fn add(requests: Option<Requests>, replies: Option<ReplyStream<Encoded>>) -> nearcall_stream {
+fn add(
+    requests: Option<Requests>,
+    replies: Option<ReplyStream<Encoded>>,
+) -> Result<nearcall_stream, Status> {
     let stream = Stream { requests: RefCell::new(requests), replies: RefCell::new(replies) };
-    nearcall_stream { id: handles::add_local(stream) }
+    Ok(nearcall_stream { id: handles::add_local(stream)? })
 }
 
 /// Sends an item of the request. Waits for credit and for room.
@@ -148,8 +152,8 @@ pub unsafe extern "C" fn nearcall_stream_receive(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            at.place("item", item)?;
-            at.place("has_item", has_item)?;
+            at.put("item", item, give_bytes(Bytes::new()))?;
+            at.put("has_item", has_item, 0)?;
             let stream = handles::get_local::<Stream>(stream.id)?;
             let mut replies = stream.replies.try_borrow_mut().map_err(|_| busy())?;
             let received = replies.as_mut().ok_or_else(|| has_no("replies"))?.recv()?;
@@ -172,6 +176,8 @@ pub unsafe extern "C" fn nearcall_stream_finish(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
+            at.put_if_wanted(reply, || give_bytes(Bytes::new()));
+            at.put_if_wanted(metadata, std::ptr::null_mut);
             let stream = handles::get_local::<Stream>(stream.id)?;
             let mut requests = stream.requests.try_borrow_mut().map_err(|_| busy())?;
             match requests.take() {
@@ -186,7 +192,6 @@ pub unsafe extern "C" fn nearcall_stream_finish(
                     at.put("reply", reply, give_bytes(encoded?.into_bytes()))
                 }
                 Some(Requests::Alone(sent)) => {
-                    at.put_if_wanted(reply, || give_bytes(Default::default()));
                     at.put_if_wanted(metadata, || give(ReplyMetadata::default()));
                     sent.finish()
                 }

@@ -38,13 +38,6 @@ pub struct nearcall_entry {
     pub value: nearcall_view,
 }
 
-/// Not 0, unless there is none.
-/// pub id: u64,
-/// }
-/// )*};
-/// }
-///
-/// handles! {
 /// Makes connections and keeps them. For any thread.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +167,8 @@ pub struct nearcall_listen_options {
     pub users: *const u32,
     /// How many there are.
     pub user_count: usize,
-    /// Mode of the socket's file, such as 0660; 0: 0600, or 0666 if `users` says who may connect.
+    /// Mode of the socket's file, such as 0660; 0: 0600, or, of `unix:/PATH`, 0666 if `users` says
+    /// who may connect.
     pub socket_mode: u32,
     /// 0.
     pub reserved: u32,
@@ -226,7 +220,8 @@ pub struct nearcall_service {
             request: *const nearcall_request,
         ),
     >,
-    /// Called when the service is not used any more; may be null.
+    /// Called when neither the server nor a deferred call uses the service any more, in any
+    /// thread; may be null. Nothing may leave it, as of `serve`.
     pub release: Option<unsafe extern "C" fn(data: *mut c_void)>,
 }
 

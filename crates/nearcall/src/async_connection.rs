@@ -312,6 +312,22 @@ impl AsyncConnection {
         metadata: Option<&mut ReplyMetadata>,
         reply: MessageType,
     ) -> Poll<Result<R, Status>> {
+        self.poll_end(call, waker, reply, |outcome| {
+            if let (Ok(reply), Some(metadata)) = (outcome, metadata) {
+                *metadata = reply.metadata();
+            }
+        })
+    }
+
+    /// As [`poll_call`](Self::poll_call). `note` sees the end before another thread can find that
+    /// it was taken: it runs under the lock of the connection.
+    pub(crate) fn poll_end<R: Message + Default>(
+        &self,
+        call: OutgoingCall,
+        waker: &Waker,
+        reply: MessageType,
+        note: impl FnOnce(&Outcome),
+    ) -> Poll<Result<R, Status>> {
         let ended = self.locked(|shared| {
             let outcome = shared.connection.take_outcome(call);
             if outcome.is_some() && shared.end_timed(call) {
@@ -320,9 +336,7 @@ impl AsyncConnection {
             let connection = &shared.connection;
             match outcome {
                 Some(outcome) => {
-                    if let (Ok(reply), Some(metadata)) = (&outcome, metadata) {
-                        *metadata = reply.metadata();
-                    }
+                    note(&outcome);
                     Some(Ended::of(connection, outcome))
                 }
                 None => {

@@ -355,6 +355,12 @@ impl<H: Host> Connection<H> {
         self.mechanism.get()
     }
 
+    /// Returns whether a look for messages is one at memory, and no system call.
+    #[inline]
+    pub(crate) fn takes_whole(&self) -> bool {
+        self.inner.borrow().takes_whole
+    }
+
     /// Returns how this end waits.
     #[inline]
     pub(crate) fn wait(&self) -> WaitPolicy {

@@ -75,7 +75,7 @@ impl Entries {
     pub(crate) fn set(&mut self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
         let mut others = Self::new();
         for (other, value) in Metadata::new(&self.0).iter().filter(|(other, _)| *other != key) {
-            others.add(other, value)?;
+            others.push(other, value)?;
         }
         others.add(key, value)?;
         *self = others;
@@ -93,6 +93,12 @@ impl Entries {
         if !is_value(key.as_bytes(), value) {
             return bad("a value is printable ASCII, unless the key ends in `-bin`");
         }
+        self.push(key, value)
+    }
+
+    /// Adds an entry that was judged before.
+    fn push(&mut self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        let bad = |why: &str| Err(BadMetadata(format!("metadata key `{key}`: {why}")));
         let Ok(value_bytes) = u16::try_from(value.len()) else {
             return bad("a value has at most 65535 bytes");
         };

@@ -13,6 +13,7 @@ use nearcall_wire::OutgoingCall;
 use super::AsyncObjectRef;
 use crate::async_connection::{AsyncConnection, Places};
 use crate::codec::Message;
+use crate::connection::{Outcome, Reply};
 use crate::decoded_size::MessageType;
 use crate::interceptor::ObservedCall;
 use crate::metadata::ReplyMetadata;
@@ -29,9 +30,6 @@ pub(crate) struct AsyncStreamedCall {
     reply: MessageType,
     pub(super) stream: Arc<CallStream>,
     state: Mutex<State>,
-    /// Held from when the end is taken from the connection until it is in `state`, so that the
-    /// other handle finds it in one of them.
-    taking: Mutex<()>,
 }
 
 struct State {
@@ -51,7 +49,7 @@ impl AsyncStreamedCall {
     ) -> Self {
         let (state, (call, stream)) = (Mutex::new(State { end: None, observed }), started);
         stream.expect(reply);
-        Self { object, connection, call, reply, stream, state, taking: Mutex::default() }
+        Self { object, connection, call, reply, stream, state }
     }
 
     /// Has the interceptors see the end of the call.
@@ -93,17 +91,34 @@ impl AsyncStreamedCall {
         &self,
         waker: &Waker,
     ) -> Poll<Result<R, Status>> {
-        let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        self.poll_taken(waker).map(|taken| {
+            taken.unwrap_or_else(|known| {
+                let text = "the result of the call was taken before";
+                known.and_then(|_| Err(Status::failed_precondition(text)))
+            })
+        })
+    }
+
+    /// Takes the end from the connection; if that was done before, returns the end as noted.
+    fn poll_taken<R: Message + Default>(
+        &self,
+        waker: &Waker,
+    ) -> Poll<Result<Result<R, Status>, Result<ReplyMetadata, Status>>> {
         if let Some(end) = self.known_end() {
-            let taken = || Status::failed_precondition("the result of the call was taken before");
-            return Poll::Ready(end.and_then(|_| Err(taken())));
+            return Poll::Ready(Err(end));
         }
-        let mut metadata = ReplyMetadata::default();
-        let reply =
-            self.connection.poll_call::<R>(self.call, waker, Some(&mut metadata), self.reply);
+        // Under the lock of the connection: the other handle finds the end there or here.
+        let note = |outcome: &Outcome| {
+            let end = outcome.as_ref().map(Reply::metadata);
+            self.note_end(end.map_err(|status| self.object.explain(status.clone())));
+        };
+        let reply = self.connection.poll_end::<R>(self.call, waker, self.reply, note);
+        if let (Poll::Pending, Some(end)) = (&reply, self.known_end()) {
+            return Poll::Ready(Err(end));
+        }
         let reply = ready!(reply).map_err(|status| self.object.explain(status));
-        self.set_end(reply.as_ref().map(|_| metadata).map_err(Status::clone));
-        Poll::Ready(reply)
+        self.show_end(reply.as_ref().err());
+        Poll::Ready(Ok(reply))
     }
 
     /// Returns how a call has ended whose replies are a stream, and whose stream has ended.
@@ -111,11 +126,9 @@ impl AsyncStreamedCall {
     /// No waker is needed: under one lock of the connection the call gets its outcome and then its
     /// stream the end, so whoever sees the end of the stream finds the outcome.
     pub(super) fn end(&self) -> Result<(), Status> {
-        if let Some(end) = self.known_end() {
-            return end.map(drop);
-        }
-        match self.poll_reply::<()>(Waker::noop()) {
-            Poll::Ready(end) => end,
+        match self.poll_taken::<()>(Waker::noop()) {
+            Poll::Ready(Ok(end)) => end,
+            Poll::Ready(Err(known)) => known.map(drop),
             Poll::Pending => Err(Status::internal("a stream has ended before its call")),
         }
     }
@@ -137,13 +150,12 @@ impl AsyncStreamedCall {
 
     /// Gives the call up, unless it has ended.
     pub(super) fn cancel(&self, status: Status) {
-        let taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.known_end().is_some() {
+        // First, so that the other handle finds it once the stream has ended.
+        if !self.note_end(Err(status.clone())) {
             return;
         }
         self.connection.cancel(self.call);
-        self.set_end(Err(status.clone()));
-        drop(taking);
+        self.show_end(Some(&status));
         let (reader, sender) = (self.stream.cancel(&status).0, self.stream.take_sender());
         reader.into_iter().chain(sender).for_each(waking::wake);
     }
@@ -152,14 +164,21 @@ impl AsyncStreamedCall {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).end.clone()
     }
 
-    fn set_end(&self, end: Result<ReplyMetadata, Status>) {
+    /// Returns whether this is the first end.
+    fn note_end(&self, end: Result<ReplyMetadata, Status>) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = state.end.is_none();
+        state.end.get_or_insert(end);
+        is_first
+    }
+
+    /// Shows the interceptors the end of the call, once.
+    fn show_end(&self, failure: Option<&Status>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let observed = state.observed.take();
-        let status = end.as_ref().err().cloned();
-        state.end.get_or_insert(end);
         drop(state);
         if let Some(observed) = observed {
-            observed.end(status.as_ref(), 0);
+            observed.end(failure, 0);
         }
     }
 }

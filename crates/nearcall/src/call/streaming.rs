@@ -9,7 +9,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_channel::DataPath;
 use nearcall_wire::{HEADER_BYTES, OutgoingCall};
 
 use crate::async_call::AsyncStreamedCall;
@@ -230,9 +229,8 @@ impl StreamedCall {
             return Err(self.no_more_items());
         }
         // Its end may have come: an item after that goes nowhere, and credit would hide it long.
-        let is_in_memory = self.connection.mechanism().data_path() == DataPath::SharedMemory;
         let unlooked = self.unlooked_items.get() + 1;
-        let is_due = unlooked > UNLOOKED_ITEMS_MAX || is_in_memory;
+        let is_due = unlooked > UNLOOKED_ITEMS_MAX || self.connection.takes_whole();
         self.unlooked_items.set(if is_due { 0 } else { unlooked });
         if is_due && self.connection.poll_ready(1) && !self.connection.is_closed() {
             self.connection.look_ahead();

@@ -62,6 +62,19 @@ impl Early {
         })
     }
 
+    /// Waits until both calls of a case are here, which another connection may overtake.
+    fn wait_for_calls(&self) {
+        let deadline = Deadline::after(PATIENCE);
+        let are_here = || {
+            let gate = self.0.lock().unwrap();
+            gate.is_open || gate.waiting.len() == 2
+        };
+        while !are_here() {
+            assert!(!deadline.has_passed(), "the calls have not come");
+            clock::pause(Duration::from_micros(100));
+        }
+    }
+
     async fn opened(&self) {
         poll_fn(|context| {
             if self.0.lock().unwrap().is_open {
@@ -233,6 +246,7 @@ fn everywhere(window: u32, case: impl Fn(&str, &(dyn Fn() + Sync), &Caller, Opti
         });
         let open_gate = || {
             let other = StreamsCaller::new(&Client::new(), &address).unwrap();
+            service.wait_for_calls();
             other.say(&item(0, 0)).unwrap();
         };
         for via in ["?via=shm", "?via=unix-stream"] {
