@@ -10,6 +10,7 @@ use nearcall::{EventLoop, Server, Status};
 use crate::border::border;
 use crate::client::check_abi;
 use crate::handles::{self, Kind};
+use crate::server;
 use crate::status::nearcall_status;
 use crate::types::nearcall_loop;
 
@@ -43,6 +44,13 @@ impl Loop {
             ended
         };
         drop(ended);
+    }
+}
+
+/// Its servers end with it, in whichever order their handles are freed.
+impl Drop for Loop {
+    fn drop(&mut self) {
+        self.servers.get_mut().iter().for_each(|(id, _)| server::ended_with_loop(*id));
     }
 }
 

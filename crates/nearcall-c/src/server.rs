@@ -297,6 +297,13 @@ fn with_running(
     use_it(&running)
 }
 
+/// The loop of a server has ended, and the server with it.
+pub(crate) fn ended_with_loop(id: u64) {
+    if let Ok(server) = handles::get::<Server>(id) {
+        *server.state() = State::Ended;
+    }
+}
+
 /// Ends what runs. What was prepared only is dropped with the server.
 fn stop(handle: nearcall_server, keeps_prepared: bool) -> Result<(), Status> {
     let server = handles::get::<Server>(handle.id)?;
