@@ -1,7 +1,7 @@
-//! Programs in C that call and serve through the library.
+//! Programs in C and C++ that call and serve through the library.
 //!
 //! **Invariants:** a program that a test starts ends with the test.
-//! **Not here:** what they do (`c/streams.c`).
+//! **Not here:** what they do (`c/streams.c`, `cpp/streams.cpp`).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a test reports what it skips")]
 
@@ -20,33 +20,49 @@ use nearcall_testkit::directory::Directory;
 use nearcall_testkit::streams::{Item, Plan, StreamsCaller};
 use nearcall_testkit::support::unique_address;
 
+use self::Language::{C, Cpp};
+
 /// Longest wait of one step: only a hang takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Compiles `c/streams.c`; `None` without a compiler.
-fn program() -> Option<&'static Path> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let compile = || {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        // Beside this test, where Cargo has put the library.
-        let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-        let program = directory.join("streams-c");
-        let made = directory.join(format!("streams-c.{}", std::process::id()));
-        let mut command = Command::new("cc");
-        command.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
-        command.arg(root.join("include")).arg(root.join("tests/c/streams.c"));
-        command.arg("-o").arg(&made).arg("-L").arg(&directory).arg("-lnearcall_c");
-        command.arg(format!("-Wl,-rpath,{}", directory.display()));
-        let Ok(output) = command.output() else {
-            println!("SKIPPED: there is no C compiler `cc` here");
-            return None;
+/// A language, and the program in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Language {
+    C,
+    Cpp,
+}
+
+impl Language {
+    /// Compiles `c/streams.c` or `cpp/streams.cpp`; `None` without a compiler.
+    fn program(self) -> Option<&'static Path> {
+        static PROGRAMS: [OnceLock<Option<PathBuf>>; 2] = [const { OnceLock::new() }; 2];
+        let (program, compile) = match self {
+            C => (&PROGRAMS[0], ["cc", "-std=c11", "c/streams.c"]),
+            Cpp => (&PROGRAMS[1], ["c++", "-std=c++17", "cpp/streams.cpp"]),
         };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // Another run of these tests may start the same at this time.
-        fs::rename(made, &program).unwrap();
-        Some(program)
+        program.get_or_init(|| compile_program(compile)).as_deref()
+    }
+}
+
+fn compile_program([compiler, standard, source]: [&str; 3]) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Beside this test, where Cargo has put the library.
+    let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let program = directory.join(format!("streams-{compiler}"));
+    let made = directory.join(format!("streams-{compiler}.{}", std::process::id()));
+    let mut command = Command::new(compiler);
+    command.args([standard, "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-I"]);
+    command.arg(root.join("include")).arg(root.join("tests").join(source));
+    command.arg("-o").arg(&made).arg("-L").arg(&directory).arg("-lnearcall_c");
+    command.arg(format!("-Wl,-rpath,{}", directory.display()));
+    let Ok(output) = command.output() else {
+        println!("SKIPPED: there is no compiler `{compiler}` here");
+        return None;
     };
-    PROGRAM.get_or_init(compile).as_deref()
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Another run of these tests may start the same at this time.
+    fs::rename(made, &program).unwrap();
+    Some(program)
 }
 
 /// A program that was started.
@@ -90,7 +106,7 @@ impl Drop for Program {
     }
 }
 
-/// Starts the service in C; returns it and its address.
+/// Starts a service; returns it and its address.
 fn serve(program: &Path, directory: &Directory, address: &str) -> (Program, String) {
     let set = directory.0.join("streams.bin");
     fs::write(&set, StreamsCaller::INTERFACE.descriptor_set).unwrap();
@@ -99,10 +115,13 @@ fn serve(program: &Path, directory: &Directory, address: &str) -> (Program, Stri
     (server, address)
 }
 
-fn pair_over(address: &str, via: &str) {
-    let (Some(program), directory) = (program(), Directory::new()) else { return };
-    let (server, address) = serve(program, &directory, address);
-    let client = Program::start(program, &["client", &format!("{address}{via}")]);
+fn pair_over(address: &str, via: &str, [caller, callee]: [Language; 2]) {
+    let (Some(server), Some(client)) = (callee.program(), caller.program()) else { return };
+    let directory = Directory::new();
+    let (server, address) = serve(server, &directory, address);
+    // The service in C++ does more, which only the client in C++ calls.
+    let verb = if (caller, callee) == (Cpp, C) { "client-of-c" } else { "client" };
+    let client = Program::start(client, &[verb, &format!("{address}{via}")]);
     assert_eq!(client.line(), "called");
     server.finish();
     client.finish();
@@ -110,22 +129,56 @@ fn pair_over(address: &str, via: &str) {
 
 #[test]
 fn c_calls_c_over_shared_memory() {
-    pair_over(&unique_address(), "");
+    pair_over(&unique_address(), "", [C, C]);
 }
 
 #[test]
 fn c_calls_c_over_a_unix_socket() {
-    pair_over(&unique_address(), "?via=unix-stream");
+    pair_over(&unique_address(), "?via=unix-stream", [C, C]);
 }
 
 #[test]
 fn c_calls_c_over_tcp() {
-    pair_over("tcp://127.0.0.1:0", "");
+    pair_over("tcp://127.0.0.1:0", "", [C, C]);
+}
+
+#[test]
+fn c_calls_cpp() {
+    pair_over(&unique_address(), "", [C, Cpp]);
+}
+
+#[test]
+fn cpp_calls_c() {
+    pair_over(&unique_address(), "", [Cpp, C]);
+}
+
+#[test]
+fn cpp_calls_cpp_over_shared_memory() {
+    pair_over(&unique_address(), "", [Cpp, Cpp]);
+}
+
+#[test]
+fn cpp_calls_cpp_over_a_unix_socket() {
+    pair_over(&unique_address(), "?via=unix-stream", [Cpp, Cpp]);
+}
+
+#[test]
+fn cpp_calls_cpp_over_tcp() {
+    pair_over("tcp://127.0.0.1:0", "", [Cpp, Cpp]);
 }
 
 #[test]
 fn rust_calls_c() {
-    let (Some(program), directory) = (program(), Directory::new()) else { return };
+    rust_calls(C);
+}
+
+#[test]
+fn rust_calls_cpp() {
+    rust_calls(Cpp);
+}
+
+fn rust_calls(language: Language) {
+    let (Some(program), directory) = (language.program(), Directory::new()) else { return };
     let (server, address) = serve(program, &directory, &unique_address());
     let client = Client::new();
     let caller = StreamsCaller::new(&client, &address).unwrap();
@@ -143,6 +196,7 @@ fn rust_calls_c() {
 
 #[test]
 fn what_no_program_should_do_is_an_error() {
-    let Some(program) = program() else { return };
-    Program::start(program, &["misuse"]).finish();
+    for program in [C, Cpp].into_iter().filter_map(Language::program) {
+        Program::start(program, &["misuse"]).finish();
+    }
 }
