@@ -171,7 +171,7 @@ pub(crate) enum Command {
     #[command(before_help = data::EXAMPLES, arg_required_else_help = true)]
     Data(data::DataArgs),
 
-    /// Generate Rust from .proto files, without a build script
+    /// Generate Rust or C++ from .proto files, without a build script
     ///
     /// Writes one file per package with its messages, callers and dispatchers, and only if the file
     /// would change; the packages that the files import are generated too. In a build script, use
