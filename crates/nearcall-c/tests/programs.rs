@@ -194,6 +194,25 @@ fn rust_calls(language: Language) {
     server.finish();
 }
 
+/// With the compilers that are here, by every standard and without exceptions.
+#[test]
+fn the_header_for_cpp_compiles_without_warnings() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let directory = Directory::new();
+    let source = directory.0.join("all.cpp");
+    fs::write(&source, "#include \"nearcall_server.hpp\"\n#include \"nearcall.hpp\"\n").unwrap();
+    for compiler in ["c++", "g++", "clang++"] {
+        for more in ["-std=c++17", "-std=c++20", "-std=c++23", "-fno-exceptions"] {
+            let mut command = Command::new(compiler);
+            command.args(["-std=c++17", more, "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic"]);
+            command.args(["-Wshadow", "-Wconversion", "-Werror", "-I"]).arg(root.join("include"));
+            let Ok(output) = command.arg(&source).output() else { continue };
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{compiler} {more}: {text}");
+        }
+    }
+}
+
 #[test]
 fn what_no_program_should_do_is_an_error() {
     for program in [C, Cpp].into_iter().filter_map(Language::program) {

@@ -176,6 +176,9 @@ pub(crate) enum Command {
     /// Writes one file per package with its messages, callers and dispatchers, and only if the file
     /// would change; the packages that the files import are generated too. In a build script, use
     /// the crate nearcall-build instead.
+    ///
+    /// For C++ it writes NAME.nearcall.hpp for each file, with its callers and the bases of its
+    /// services; its messages are those of protoc --cpp_out.
     #[command(before_help = r#gen::EXAMPLES)]
     Gen(r#gen::GenArgs),
 
