@@ -115,7 +115,7 @@ pub enum Chore {
     },
     /// The interoperability cases of gRPC between nearcall, tonic and gRPC's own programs in Go
     Interop(interop::Options),
-    /// The library for C as a package lays it out, and programs that are built with it
+    /// The library for C and C++ as a package lays it out, and programs that are built with it
     Languages(languages::Options),
     /// Measures whether the advice is right, half a minute for each set of requirements
     AdviseCheck {

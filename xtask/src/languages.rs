@@ -1,9 +1,12 @@
 //! `cargo xtask languages`: makes what programs in other languages are built with, and runs such.
 //!
 //! Below the target directory, in `languages`, is then what a package installs: the shared library
-//! with its version, the static one, the header, and `nearcall.pc`.
+//! with its version, the static one, the headers, `nearcall.pc`, and the package of CMake.
 //! Invariants: the library exports the functions of its header and nothing else.
-//! Not here: what the programs do (`crates/nearcall-c/tests/c`).
+//! Not here: what the programs do (`crates/nearcall-c/tests`), programs with generated code
+//! (`languages/cmake.rs`).
+
+mod cmake;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -29,12 +32,34 @@ const SONAME: &str = "libnearcall.so.0";
 /// How long a program may take.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
 
+/// How programs of a language are compiled.
+#[derive(Clone, Copy)]
+struct Language {
+    name: &'static str,
+    compiler: &'static str,
+    standard: &'static str,
+    source: &'static str,
+}
+
+const C: Language =
+    Language { name: "C", compiler: "cc", standard: "-std=c11", source: "tests/c/streams.c" };
+const CPP: Language = Language {
+    name: "C++",
+    compiler: "c++",
+    standard: "-std=c++17",
+    source: "tests/cpp/streams.cpp",
+};
+
+/// What is installed beside the library.
+const HEADERS: [&str; 3] = ["nearcall.h", "nearcall.hpp", "nearcall_server.hpp"];
+
 /// Where a package is laid out before it is installed.
 struct Layout {
     root: PathBuf,
     /// As `/usr` will be.
     prefix: PathBuf,
     archive: PathBuf,
+    profile: &'static str,
 }
 
 /// Makes the libraries, and runs what is built with them.
@@ -47,13 +72,24 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
     layout.link()?;
     layout.check_symbols()?;
     layout.describe()?;
-    for (name, flags) in [("shared", &[][..]), ("static", &["--static"][..])] {
-        let program = layout.compile(name, flags)?;
-        let mut misuse = Command::new(&program);
-        misuse.arg("misuse").env("LD_LIBRARY_PATH", layout.prefix.join("lib"));
-        let ended = Child::start(&mut misuse)?.finish(RUN_LIMIT)?;
-        ended.map_err(|why| io::Error::other(format!("a program in C, linked {name}: {why}")))?;
-        writeln!(out, "a program in C, linked {name}: ok")?;
+    cmake::lay_out(root, &layout.prefix)?;
+    for language in [C, CPP] {
+        for (name, flags) in [("shared", &[][..]), ("static", &["--static"][..])] {
+            let program = layout.compile(language, name, flags)?;
+            let mut misuse = Command::new(&program);
+            misuse.arg("misuse").env("LD_LIBRARY_PATH", layout.prefix.join("lib"));
+            let what = format!("a program in {}, linked {name}", language.name);
+            let ended = Child::start(&mut misuse)?.finish(RUN_LIMIT)?;
+            ended.map_err(|why| io::Error::other(format!("{what}: {why}")))?;
+            writeln!(out, "{what}: ok")?;
+        }
+    }
+    match cmake::missing() {
+        Some(what) => writeln!(out, "generated C++: skipped, since there is no {what} here")?,
+        None => {
+            cmake::check(root, &layout.prefix, &layout.generator()?)?;
+            writeln!(out, "generated C++, built by CMake: ok")?;
+        }
     }
     for file in [SONAME, "libnearcall.a"] {
         let bytes = fs::metadata(layout.prefix.join("lib").join(file))?.len();
@@ -75,7 +111,16 @@ impl Layout {
         for part in ["lib/pkgconfig", "include", "bin"] {
             fs::create_dir_all(prefix.join(part))?;
         }
-        Ok(Self { root, prefix, archive: target.join(directory).join("libnearcall_c.a") })
+        let archive = target.join(directory).join("libnearcall_c.a");
+        Ok(Self { root, prefix, archive, profile })
+    }
+
+    /// Builds the program `nearcall`, which generates code.
+    fn generator(&self) -> io::Result<PathBuf> {
+        let mut build = Command::new("cargo");
+        build.current_dir(&self.root).args(["build", "--quiet", "--package", "nearcall-cli"]);
+        succeed(build.args(["--profile", self.profile]))?;
+        Ok(self.archive.with_file_name("nearcall"))
     }
 
     fn source(&self, file: &str) -> PathBuf {
@@ -95,7 +140,10 @@ impl Layout {
         let _ = fs::remove_file(&short);
         std::os::unix::fs::symlink(SONAME, short)?;
         fs::copy(&self.archive, library.join("libnearcall.a"))?;
-        fs::copy(self.source("include/nearcall.h"), self.prefix.join("include/nearcall.h"))?;
+        for header in HEADERS {
+            let include = self.prefix.join("include").join(header);
+            fs::copy(self.source("include").join(header), include)?;
+        }
         Ok(())
     }
 
@@ -137,7 +185,7 @@ impl Layout {
     }
 
     /// Compiles a program as its author would.
-    fn compile(&self, name: &str, flags: &[&str]) -> io::Result<PathBuf> {
+    fn compile(&self, language: Language, name: &str, flags: &[&str]) -> io::Result<PathBuf> {
         let mut ask = Command::new("pkg-config");
         ask.env("PKG_CONFIG_PATH", self.prefix.join("lib/pkgconfig"));
         let asked = ask.args(["--cflags", "--libs", "nearcall"]).args(flags).output()?;
@@ -145,10 +193,11 @@ impl Layout {
             return Err(io::Error::other(String::from_utf8_lossy(&asked.stderr).into_owned()));
         }
         let answer = String::from_utf8_lossy(&asked.stdout).into_owned();
-        let program = self.prefix.join("bin").join(format!("streams-{name}"));
-        let mut compile = Command::new("cc");
-        compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&program);
-        compile.arg(self.source("tests/c/streams.c"));
+        let Language { compiler, standard, source, .. } = language;
+        let program = self.prefix.join("bin").join(format!("streams-{compiler}-{name}"));
+        let mut compile = Command::new(compiler);
+        compile.args([standard, "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&program);
+        compile.arg(self.source(source));
         let is_static = !flags.is_empty();
         compile.args(is_static.then_some("-Wl,-Bstatic"));
         for flag in answer.split_whitespace() {

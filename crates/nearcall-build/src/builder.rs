@@ -8,9 +8,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use crate::cpp;
 use crate::error::BuildError;
 use crate::generate::{self, GeneratedFile};
-use crate::options::Options;
+use crate::options::{Language, Options};
 use crate::sources::{self, DescriptorSet};
 
 /// Collects the input and the options of a build script. [`Builder::compile`] generates the code.
@@ -22,6 +23,7 @@ pub struct Builder {
     includes: Vec<PathBuf>,
     out_dir: Option<PathBuf>,
     options: Options,
+    language: Language,
 }
 
 impl Builder {
@@ -220,6 +222,22 @@ impl Builder {
         self
     }
 
+    /// Sets the language of the generated code. The default is Rust.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use nearcall_build::{Builder, Language};
+    ///
+    /// let builder = Builder::new().file("proto/home.proto").language(Language::Cpp);
+    /// builder.out_dir("generated").write()?;
+    /// # Ok::<(), nearcall_build::BuildError>(())
+    /// ```
+    pub fn language(mut self, language: Language) -> Self {
+        self.language = language;
+        self
+    }
+
     /// Sets the directory to write to. The default is the variable `OUT_DIR`. A missing directory
     /// is created.
     pub fn out_dir(mut self, directory: impl AsRef<Path>) -> Self {
@@ -247,7 +265,10 @@ impl Builder {
     /// file cannot be written; then others may have been.
     pub fn write(&self) -> Result<Written, BuildError> {
         let sources = sources::read(&self.files, &self.includes, &self.descriptor_sets)?;
-        let generated = generate::generate(&sources.pool, &self.options)?;
+        let generated = match self.language {
+            Language::Rust => generate::generate(&sources.pool, &self.options)?,
+            Language::Cpp => cpp::generate(&sources.pool, &sources.requested, &self.options)?,
+        };
         let cargo_dir = || env::var_os("OUT_DIR").map(PathBuf::from);
         let directory = self.out_dir.clone().or_else(cargo_dir).ok_or(BuildError::NoOutDir)?;
         let failed = |error| BuildError::Write { path: directory.clone(), error };
@@ -289,8 +310,10 @@ fn write(directory: &Path, file: &GeneratedFile) -> Result<WrittenFile, BuildErr
     // A file that cannot be read is written again.
     let changed = fs::read(&path).ok().as_deref() != Some(file.text.as_bytes());
     if changed {
-        fs::write(&path, &file.text)
-            .map_err(|error| BuildError::Write { path: path.clone(), error })?;
+        let failed = |error| BuildError::Write { path: path.clone(), error };
+        // Those of C++ have the directories of their `.proto` files.
+        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+        fs::write(&path, &file.text).map_err(failed)?;
     }
     Ok(WrittenFile { path, changed })
 }

@@ -158,6 +158,16 @@ pub enum BuildError {
         /// The message of the panic.
         text: String,
     },
+    /// A method has no name in C++, or one that another method has.
+    #[error("{place}: {what} {reason}; give it another name with `rename`")]
+    CppName {
+        /// The place of the method.
+        place: Place,
+        /// A description of the method.
+        what: String,
+        /// What is wrong with its name.
+        reason: String,
+    },
     /// `rename` names a service or method that does not exist.
     #[error("rename: there is no service or method `{path}`; {}", list_known(known))]
     UnknownRename {

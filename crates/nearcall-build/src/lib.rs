@@ -81,6 +81,11 @@
 //! `option (nearcall.oneway) = true;` or `option (nearcall.deadline_ms) = 250;`; its file imports
 //! `nearcall/options.proto`.
 //!
+//! # C++
+//!
+//! [`Builder::language`] generates callers and bases of services for C++ in the place of Rust, over
+//! the messages of `protoc --cpp_out` and `nearcall.hpp`.
+//!
 //! # Invariants
 //!
 //! - Generated text depends on the descriptors and the options alone.
@@ -94,6 +99,7 @@ mod builder;
 mod caller;
 mod clashes;
 mod comments;
+mod cpp;
 mod derived_names;
 mod descriptor_set;
 mod dispatcher;
@@ -121,4 +127,4 @@ pub use prost_reflect::DescriptorPool;
 pub use self::builder::{Builder, Written, WrittenFile};
 pub use self::error::{BuildError, Place};
 pub use self::generate::{GeneratedFile, generate};
-pub use self::options::{Options, Parts};
+pub use self::options::{Language, Options, Parts};

@@ -7,6 +7,18 @@ use std::collections::BTreeMap;
 
 use prost_reflect::{MethodDescriptor, Value};
 
+/// The language of generated code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Language {
+    /// Messages and services, a file for each package.
+    #[default]
+    Rust,
+    /// Services, a header `NAME.nearcall.hpp` for each `.proto` file. Messages are those of `protoc
+    /// --cpp_out`.
+    Cpp,
+}
+
 /// The options of the generator. [`Builder`](crate::Builder) has a function for each.
 #[derive(Debug, Clone, Default)]
 pub struct Options {

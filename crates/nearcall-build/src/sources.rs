@@ -10,7 +10,7 @@
 //! read (`source_text.rs`), and which packages a file may name (`visible_names.rs`).
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::{fs, io};
@@ -30,6 +30,9 @@ pub(crate) struct Sources {
     pub(crate) pool: DescriptorPool,
     /// The files on disk that the result depends on, imports included.
     pub(crate) paths: Vec<PathBuf>,
+    /// The names of the files that were asked for: no imports, and the files of the sets apart from
+    /// those of Google and of nearcall.
+    pub(crate) requested: Vec<String>,
 }
 
 /// An encoded `FileDescriptorSet`.
@@ -49,7 +52,7 @@ pub(crate) fn read(
         return Err(BuildError::NoFile);
     }
     let mut sources = match files.is_empty() {
-        true => Sources { pool: DescriptorPool::new(), paths: Vec::new() },
+        true => Sources { pool: DescriptorPool::new(), paths: Vec::new(), requested: Vec::new() },
         false => read_files(files, includes)?,
     };
     for set in sets {
@@ -62,8 +65,13 @@ pub(crate) fn read(
         };
         let refuse = |text: String| BuildError::DescriptorSet { from: from.clone(), text };
         let bytes = bytes.map_err(refuse)?;
+        let before: BTreeSet<String> = names(&sources.pool).collect();
         let decoded = sources.pool.decode_file_descriptor_set(bytes.as_slice());
         decoded.map_err(|error| refuse(format!("{error:?}")))?;
+        let is_own = |name: &String| {
+            !before.contains(name) && !name.starts_with(GOOGLE) && name != OPTIONS_NAME
+        };
+        sources.requested.extend(names(&sources.pool).filter(is_own));
     }
     let is_edition = |file: &FileDescriptor| file.file_descriptor_proto().syntax() == "editions";
     let edition = sources.pool.files().find(is_edition).map(|file| file.name().to_owned());
@@ -86,8 +94,20 @@ fn read_files(files: &[PathBuf], includes: &[PathBuf]) -> Result<Sources, BuildE
         check_shadow(file, &directories, &opened.borrow())?;
     }
     let paths = compiler.files().filter_map(|file| opened.borrow().get(file.name()).cloned());
-    Ok(Sources { paths: paths.collect(), pool: compiler.descriptor_pool() })
+    let requested = compiler.files().filter(|file| !file.is_import());
+    Ok(Sources {
+        paths: paths.collect(),
+        requested: requested.map(|file| file.name().to_owned()).collect(),
+        pool: compiler.descriptor_pool(),
+    })
 }
+
+fn names(pool: &DescriptorPool) -> impl Iterator<Item = String> {
+    pool.files().map(|file| file.name().to_owned())
+}
+
+/// Where the files of Google lie.
+const GOOGLE: &str = "google/protobuf/";
 
 /// The files that were read from the disk: the path of each by the name of its imports.
 type Opened = Rc<RefCell<BTreeMap<String, PathBuf>>>;

@@ -1,7 +1,7 @@
-//! Programs in C that call and serve through the library.
+//! Programs in C and C++ that call and serve through the library.
 //!
 //! **Invariants:** a program that a test starts ends with the test.
-//! **Not here:** what they do (`c/streams.c`).
+//! **Not here:** what they do (`c/streams.c`, `cpp/streams.cpp`).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a test reports what it skips")]
 
@@ -21,36 +21,54 @@ use nearcall_testkit::home::ThermostatCaller;
 use nearcall_testkit::streams::{Item, Plan, StreamsCaller};
 use nearcall_testkit::support::unique_address;
 
+use self::Language::{C, Cpp};
+
 /// Longest wait of one step: only a hang takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Compiles a program in C; `None` without a compiler. It lies beside this test, where Cargo has put
-/// the library.
-fn compile(name: &str, source: &Path) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    let program = directory.join(name);
-    let made = directory.join(format!("{name}.{}", std::process::id()));
-    let mut command = Command::new("cc");
-    command.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
-    command.arg(root.join("include")).args(["-x", "c"]).arg(source).args(["-x", "none"]);
-    command.arg("-o").arg(&made).arg("-L").arg(&directory).arg("-lnearcall_c");
-    command.arg(format!("-Wl,-rpath,{}", directory.display()));
-    let Ok(output) = command.output() else {
-        println!("SKIPPED: there is no C compiler `cc` here");
-        return None;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // Another run of these tests may start the same at this time.
-    fs::rename(made, &program).unwrap();
-    Some(program)
+/// A language, and the program in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Language {
+    C,
+    Cpp,
 }
 
-/// Compiles `c/streams.c`.
-fn program() -> Option<&'static Path> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/streams.c");
-    PROGRAM.get_or_init(|| compile("streams-c", &source)).as_deref()
+impl Language {
+    /// Compiles `c/streams.c` or `cpp/streams.cpp`; `None` without a compiler.
+    fn program(self) -> Option<&'static Path> {
+        static PROGRAMS: [OnceLock<Option<PathBuf>>; 2] = [const { OnceLock::new() }; 2];
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        let (program, name, source) = match self {
+            C => (&PROGRAMS[0], "streams-cc", "c/streams.c"),
+            Cpp => (&PROGRAMS[1], "streams-c++", "cpp/streams.cpp"),
+        };
+        program.get_or_init(|| self.compile(name, &tests.join(source))).as_deref()
+    }
+
+    /// Compiles a program, beside this test, where Cargo has put the library.
+    fn compile(self, name: &str, source: &Path) -> Option<PathBuf> {
+        let (compiler, standard) = match self {
+            C => ("cc", "-std=c11"),
+            Cpp => ("c++", "-std=c++17"),
+        };
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+        let program = directory.join(name);
+        let made = directory.join(format!("{name}.{}", std::process::id()));
+        let mut command = Command::new(compiler);
+        command.args([standard, "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
+        command.arg("-I").arg(root.join("include")).arg(source);
+        command.arg("-o").arg(&made).arg("-L").arg(&directory).arg("-lnearcall_c");
+        command.arg(format!("-Wl,-rpath,{}", directory.display()));
+        let Ok(output) = command.output() else {
+            println!("SKIPPED: there is no compiler `{compiler}` here");
+            return None;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // Another run of these tests may start the same at this time.
+        fs::rename(made, &program).unwrap();
+        Some(program)
+    }
 }
 
 /// A program that was started.
@@ -94,7 +112,7 @@ impl Drop for Program {
     }
 }
 
-/// Starts the service in C; returns it and its address.
+/// Starts a service; returns it and its address.
 fn serve(program: &Path, directory: &Directory, address: &str) -> (Program, String) {
     let set = directory.0.join("streams.bin");
     fs::write(&set, StreamsCaller::INTERFACE.descriptor_set).unwrap();
@@ -103,10 +121,13 @@ fn serve(program: &Path, directory: &Directory, address: &str) -> (Program, Stri
     (server, address)
 }
 
-fn pair_over(address: &str, via: &str) {
-    let (Some(program), directory) = (program(), Directory::new()) else { return };
-    let (server, address) = serve(program, &directory, address);
-    let client = Program::start(program, &["client", &format!("{address}{via}")]);
+fn pair_over(address: &str, via: &str, [caller, callee]: [Language; 2]) {
+    let (Some(server), Some(client)) = (callee.program(), caller.program()) else { return };
+    let directory = Directory::new();
+    let (server, address) = serve(server, &directory, address);
+    // The service in C++ does more, which only the client in C++ calls.
+    let verb = if (caller, callee) == (Cpp, C) { "client-of-c" } else { "client" };
+    let client = Program::start(client, &[verb, &format!("{address}{via}")]);
     assert_eq!(client.line(), "called");
     server.finish();
     client.finish();
@@ -114,22 +135,56 @@ fn pair_over(address: &str, via: &str) {
 
 #[test]
 fn c_calls_c_over_shared_memory() {
-    pair_over(&unique_address(), "");
+    pair_over(&unique_address(), "", [C, C]);
 }
 
 #[test]
 fn c_calls_c_over_a_unix_socket() {
-    pair_over(&unique_address(), "?via=unix-stream");
+    pair_over(&unique_address(), "?via=unix-stream", [C, C]);
 }
 
 #[test]
 fn c_calls_c_over_tcp() {
-    pair_over("tcp://127.0.0.1:0", "");
+    pair_over("tcp://127.0.0.1:0", "", [C, C]);
+}
+
+#[test]
+fn c_calls_cpp() {
+    pair_over(&unique_address(), "", [C, Cpp]);
+}
+
+#[test]
+fn cpp_calls_c() {
+    pair_over(&unique_address(), "", [Cpp, C]);
+}
+
+#[test]
+fn cpp_calls_cpp_over_shared_memory() {
+    pair_over(&unique_address(), "", [Cpp, Cpp]);
+}
+
+#[test]
+fn cpp_calls_cpp_over_a_unix_socket() {
+    pair_over(&unique_address(), "?via=unix-stream", [Cpp, Cpp]);
+}
+
+#[test]
+fn cpp_calls_cpp_over_tcp() {
+    pair_over("tcp://127.0.0.1:0", "", [Cpp, Cpp]);
 }
 
 #[test]
 fn rust_calls_c() {
-    let (Some(program), directory) = (program(), Directory::new()) else { return };
+    rust_calls(C);
+}
+
+#[test]
+fn rust_calls_cpp() {
+    rust_calls(Cpp);
+}
+
+fn rust_calls(language: Language) {
+    let (Some(program), directory) = (language.program(), Directory::new()) else { return };
     let (server, address) = serve(program, &directory, &unique_address());
     let client = Client::new();
     let caller = StreamsCaller::new(&client, &address).unwrap();
@@ -145,10 +200,30 @@ fn rust_calls_c() {
     server.finish();
 }
 
+/// With the compilers that are here, by every standard and without exceptions.
+#[test]
+fn the_header_for_cpp_compiles_without_warnings() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let directory = Directory::new();
+    let source = directory.0.join("all.cpp");
+    fs::write(&source, "#include \"nearcall_server.hpp\"\n#include \"nearcall.hpp\"\n").unwrap();
+    for compiler in ["c++", "g++", "clang++"] {
+        for more in ["-std=c++17", "-std=c++20", "-fno-exceptions"] {
+            let mut command = Command::new(compiler);
+            command.args(["-std=c++17", more, "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic"]);
+            command.args(["-Wshadow", "-Wconversion", "-Werror", "-I"]).arg(root.join("include"));
+            let Ok(output) = command.arg(&source).output() else { continue };
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{compiler} {more}: {text}");
+        }
+    }
+}
+
 #[test]
 fn what_no_program_should_do_is_an_error() {
-    let Some(program) = program() else { return };
-    Program::start(program, &["misuse"]).finish();
+    for program in [C, Cpp].into_iter().filter_map(Language::program) {
+        Program::start(program, &["misuse"]).finish();
+    }
 }
 
 /// Those are the programs of a reader of the page.
@@ -162,7 +237,7 @@ fn the_programs_of_the_page_do_what_it_says() {
     let [server, client] = [("room-c", server), ("set-c", client)].map(|(name, text)| {
         let source = directory.0.join(format!("{name}.c"));
         fs::write(&source, text).unwrap();
-        compile(name, &source)
+        C.compile(name, &source)
     });
     let (Some(server), Some(client)) = (server, client) else { return };
     let set = directory.0.join("room.binpb");

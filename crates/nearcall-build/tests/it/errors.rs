@@ -1,6 +1,6 @@
 //! Every error: a `.proto` file or a builder, and the message that follows.
 
-use nearcall_build::Builder;
+use nearcall_build::{Builder, Language};
 
 use crate::directory::TestDir;
 
@@ -495,4 +495,54 @@ fn two_services_with_one_name_in_two_files_are_refused() {
         &["b.proto", "c.proto"],
         "c.proto:2:9: name 'a.S' is already defined in file 'b.proto'",
     );
+}
+
+#[track_caller]
+fn check_cpp(text: &str, set: impl FnOnce(Builder) -> Builder, expected: &str) {
+    check_with(text, |builder| set(builder.language(Language::Cpp)), expected);
+}
+
+#[test]
+fn two_methods_have_two_names_in_cpp() {
+    check_cpp(
+        "service S { rpc GetX(X) returns (X); rpc get_x(X) returns (X); }",
+        |builder| builder,
+        "a.proto:2:42: method `get_x` and method `GetX` need the same C++ name `get_x`; give it \
+         another name with `rename`",
+    );
+    check_cpp(
+        "service S { rpc _(X) returns (X); }",
+        |builder| builder,
+        "a.proto:2:17: method `_` has no letter or digit to make a C++ name from; give it another \
+         name with `rename`",
+    );
+}
+
+#[test]
+fn options_of_rust_are_none_of_cpp() {
+    for (name, set) in [
+        ("include_file", (|builder| builder.include_file("a.rs")) as fn(Builder) -> Builder),
+        ("type_attribute", |builder| builder.type_attribute(".", "#[derive(Eq)]")),
+        ("extern_path", |builder| builder.extern_path(".a", "::a")),
+        ("btree_map", |builder| builder.btree_map(["."])),
+        ("async_api", |builder| builder.async_api(false)),
+    ] {
+        let expected = format!(
+            "options that do not fit together: `{name}` is for Rust, and C++ is generated; leave \
+             it out"
+        );
+        check_cpp("service S {}", set, &expected);
+    }
+}
+
+/// A file of a set may have any name, and that of what is written follows from it.
+#[test]
+fn nothing_is_written_outside_the_directory() {
+    let directory = TestDir::new();
+    // A `FileDescriptorSet` of a file with this name.
+    let name = b"../b.proto";
+    let set = [&[0x0a, 12, 0x0a, 10], &name[..]].concat();
+    let builder = Builder::new().descriptor_set_bytes(set).language(Language::Cpp);
+    let error = builder.out_dir(directory.path().join("out")).write().unwrap_err();
+    assert!(error.to_string().contains("../b.proto: cannot use the descriptor set"), "{error}");
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use nearcall_build::Builder;
+use nearcall_build::{Builder, Language};
 
 use crate::directory::TestDir;
 
@@ -44,6 +44,38 @@ fn names_and_comments_that_rust_would_trip_over() {
 #[test]
 fn every_shape_under_names_that_clash() {
     check("scanner", "scan.v1.rs");
+}
+
+#[track_caller]
+fn check_cpp(name: &str) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let out = TestDir::new();
+    let builder = Builder::new().file(golden.join(format!("{name}.proto"))).include(&golden);
+    let written = builder.language(Language::Cpp).out_dir(out.path()).write().unwrap();
+    let [file] = &written.files[..] else { panic!("not one file: {written:?}") };
+    assert_eq!(file.path, out.path().join(format!("{name}.nearcall.hpp")));
+    compare(&file.path, &golden.join(format!("{name}.nearcall.hpp")));
+}
+
+#[test]
+fn services_for_cpp() {
+    check_cpp("thermostat");
+    check_cpp("scanner");
+    check_cpp("names");
+}
+
+/// A header of another version refuses what is generated.
+#[test]
+fn cpp_is_for_the_headers_of_the_library() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("tests/golden/thermostat.nearcall.hpp")).unwrap();
+    for (header, name) in [("nearcall.h", "NEARCALL_ABI"), ("nearcall.hpp", "NEARCALL_CPP_VERSION")]
+    {
+        let header = root.join("../nearcall-c/include").join(header);
+        let header = fs::read_to_string(header).unwrap();
+        let line = header.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
+        assert!(text.contains(&format!("{name} == {}", line.unwrap())), "{name}");
+    }
 }
 
 #[test]

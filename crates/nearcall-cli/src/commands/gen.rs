@@ -1,11 +1,11 @@
-//! `nearcall gen`: Rust from `.proto` files, without a build script.
+//! `nearcall gen`: Rust or C++ from `.proto` files, without a build script.
 //!
 //! **Not here:** the checks of the files, which are those of `nearcall_build`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nearcall_build::{Builder, WrittenFile};
+use nearcall_build::{Builder, Language, WrittenFile};
 use serde::Serialize;
 
 use super::End;
@@ -19,6 +19,10 @@ pub(crate) struct GenArgs {
     #[arg(value_name = "FILE.proto", required_unless_present = "descriptor_set")]
     pub(crate) files: Vec<PathBuf>,
 
+    /// Language of the generated code
+    #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t = LanguageArg::Rust)]
+    pub(crate) lang: LanguageArg,
+
     /// Encoded FileDescriptorSet with interfaces, as protoc writes; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) descriptor_set: Vec<PathBuf>,
@@ -27,7 +31,7 @@ pub(crate) struct GenArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) include: Vec<PathBuf>,
 
-    /// Another Rust name for a service or method; repeatable
+    /// Another name in the code for a service or method; repeatable
     #[arg(long, value_name = "PACKAGE.SERVICE[.METHOD]=NAME", value_parser = pair)]
     pub(crate) rename: Vec<(String, String)>,
 
@@ -65,6 +69,15 @@ pub(crate) struct GenArgs {
 
     #[command(flatten)]
     pub(crate) format: JsonArgs,
+}
+
+/// A language that `gen --lang` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LanguageArg {
+    /// Messages and services, a file for each package
+    Rust,
+    /// Services in NAME.nearcall.hpp, over the messages of protoc --cpp_out; C++17
+    Cpp,
 }
 
 /// A part of services that `gen --without` leaves out.
@@ -115,6 +128,10 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<End> {
             ServicePart::AsyncApi => builder.async_api(false),
         };
     }
+    let builder = builder.language(match args.lang {
+        LanguageArg::Rust => Language::Rust,
+        LanguageArg::Cpp => Language::Cpp,
+    });
     let written = builder.out_dir(&args.out_dir).write()?;
     if args.format.json {
         let files = written.files.iter().map(File::of).collect();
@@ -159,4 +176,5 @@ Examples:
   nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated
   nearcall gen shop.proto --out-dir src/generated --include-file all.rs
   nearcall gen home.proto --out-dir src --rename home.v1.House.Scan=ScanRooms
-  nearcall gen --descriptor-set home.binpb --out-dir src --without callers";
+  nearcall gen --descriptor-set home.binpb --out-dir src --without callers
+  nearcall gen --lang cpp home/v1/thermostat.proto --include proto --out-dir generated";

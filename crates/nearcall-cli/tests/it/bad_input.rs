@@ -88,6 +88,11 @@ fn a_proto_file_that_is_wrong_ends_with_1_and_its_place() {
             2,
             &["invalid value 'S.A' for '--rename", "write KEY=VALUE"],
         ),
+        (
+            &["gen", "--lang=cpp", "fine.proto", "--out-dir", ".", "--bytes=."],
+            1,
+            &["`bytes` is for Rust, and C++ is generated; leave it out"],
+        ),
         (&["gen", "fine.proto", "--out-dir", "file"], 1, &["error: file: cannot write: "]),
         (
             &["gen", "fine.proto", "--include", "elsewhere", "--out-dir", "."],

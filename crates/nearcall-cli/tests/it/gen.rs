@@ -39,6 +39,23 @@ fn files_are_written_once_and_named() {
 }
 
 #[test]
+fn headers_for_cpp_lie_where_protoc_writes_its_own() {
+    let folder = folder();
+    let words =
+        ["gen", "--lang=cpp", "home/thermostat.proto", "--include", "proto", "--out-dir", "out"];
+    let ended = folder.run(&words);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(ended.stdout, "wrote     out/home/thermostat.nearcall.hpp\n");
+    let text = fs::read_to_string(folder.path().join("out/home/thermostat.nearcall.hpp")).unwrap();
+    assert!(text.contains("#include \"home/thermostat.pb.h\"\n"), "{text}");
+    assert!(text.contains("class ThermostatService : public ::nearcall::Service {"), "{text}");
+    let callers = folder.run(&[&words[..], &["--without", "dispatchers"]].concat());
+    assert_eq!(callers.code, Some(0), "{callers:?}");
+    let text = fs::read_to_string(folder.path().join("out/home/thermostat.nearcall.hpp")).unwrap();
+    assert!(text.contains("class ThermostatCaller {") && !text.contains("Service"), "{text}");
+}
+
+#[test]
 fn what_was_written_as_json_is_one_document() {
     let ended = folder().run(&["gen", "proto/home/thermostat.proto", "--out-dir", ".", "--json"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");

@@ -1,0 +1,77 @@
+//! The package of CMake: laid out, and used as by a program with generated code.
+//!
+//! Invariants: what was started has ended when a function returns.
+//! Not here: the package itself (`crates/nearcall-c/cmake`), the programs
+//! (`crates/nearcall-c/tests/cmake`).
+
+use std::path::Path;
+use std::process::Command;
+use std::{fs, io};
+
+use super::RUN_LIMIT;
+use crate::child::{Child, succeed};
+
+/// What generated code for C++ needs, with a command that succeeds where it is.
+const NEEDED: [(&str, &[&str]); 3] = [
+    ("protoc", &["protoc", "--version"]),
+    ("libprotobuf-dev", &["pkg-config", "--exists", "protobuf"]),
+    ("CMake", &["cmake", "--version"]),
+];
+
+/// The version that the package says it has.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Names what this machine lacks.
+pub(super) fn missing() -> Option<&'static str> {
+    let runs = |words: &[&str]| {
+        let ended = Command::new(words[0]).args(&words[1..]).output();
+        ended.is_ok_and(|ended| ended.status.success())
+    };
+    NEEDED.into_iter().find(|(_, words)| !runs(words)).map(|(name, _)| name)
+}
+
+/// Puts the package below `prefix`, where `find_package` finds it.
+pub(super) fn lay_out(root: &Path, prefix: &Path) -> io::Result<()> {
+    let (package, proto) =
+        (prefix.join("lib/cmake/nearcall"), prefix.join("share/nearcall/proto/nearcall"));
+    fs::create_dir_all(&package)?;
+    fs::create_dir_all(&proto)?;
+    let from = root.join("crates/nearcall-c/cmake");
+    fs::copy(from.join("nearcall-config.cmake"), package.join("nearcall-config.cmake"))?;
+    let text = fs::read_to_string(from.join("nearcall-config-version.cmake.in"))?;
+    let text = text.replace("@VERSION@", VERSION);
+    fs::write(package.join("nearcall-config-version.cmake"), text)?;
+    let options = root.join("crates/nearcall-build/proto/nearcall/options.proto");
+    fs::copy(options, proto.join("options.proto")).map(drop)
+}
+
+/// Builds programs with generated code by the package, and runs them.
+pub(super) fn check(root: &Path, prefix: &Path, generator: &Path) -> io::Result<()> {
+    let build = prefix.join("cmake-build");
+    if build.exists() {
+        fs::remove_dir_all(&build)?;
+    }
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(root.join("crates/nearcall-c/tests/cmake")).arg("-B").arg(&build);
+    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
+    configure.arg(format!("-DNEARCALL_PROGRAM={}", generator.display()));
+    succeed(configure.arg(format!("-DWANTED_VERSION={VERSION}")))?;
+    succeed(Command::new("cmake").arg("--build").arg(&build).args(["--parallel", "2"]))?;
+    let address = format!("unix:@nearcall-languages-{}", std::process::id());
+    run(&build.join("generated"), &[&address])?.map_err(io::Error::other)?;
+    let thermostat = build.join("thermostat");
+    let server = Child::start(Command::new(&thermostat).args(["serve", &address]))?;
+    server.wait_for_line("ready", RUN_LIMIT)?;
+    let called = run(&thermostat, &["call", &address, "21.5"])?;
+    let refused = run(&thermostat, &["call", &address, "31"])?;
+    let is_expected = called.as_deref() == Ok("before: 20.0\n")
+        && refused.as_ref().is_err_and(|text| text == "INVALID_ARGUMENT: 30 degrees at most");
+    match is_expected {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("the thermostat: {called:?}, {refused:?}"))),
+    }
+}
+
+fn run(program: &Path, arguments: &[&str]) -> io::Result<Result<String, String>> {
+    Child::start(Command::new(program).args(arguments))?.finish(RUN_LIMIT)
+}
