@@ -10,7 +10,8 @@ use std::{env, fs, io};
 
 use crate::error::BuildError;
 use crate::generate::{self, GeneratedFile};
-use crate::options::Options;
+use crate::options::{Language, Options};
+use crate::python;
 use crate::sources::{self, DescriptorSet};
 
 /// Collects the input and the options of a build script. [`Builder::compile`] generates the code.
@@ -21,6 +22,7 @@ pub struct Builder {
     descriptor_sets: Vec<DescriptorSet>,
     includes: Vec<PathBuf>,
     out_dir: Option<PathBuf>,
+    language: Language,
     options: Options,
 }
 
@@ -220,6 +222,23 @@ impl Builder {
         self
     }
 
+    /// Sets the language of the generated files. The default is Rust; the options that name types,
+    /// attributes and parts are for Rust only.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use nearcall_build::{Builder, Language};
+    ///
+    /// let python = Builder::new().language(Language::Python);
+    /// python.file("proto/home.proto").out_dir("src").write()?;
+    /// # Ok::<(), nearcall_build::BuildError>(())
+    /// ```
+    pub fn language(mut self, language: Language) -> Self {
+        self.language = language;
+        self
+    }
+
     /// Sets the directory to write to. The default is the variable `OUT_DIR`. A missing directory
     /// is created.
     pub fn out_dir(mut self, directory: impl AsRef<Path>) -> Self {
@@ -247,7 +266,10 @@ impl Builder {
     /// file cannot be written; then others may have been.
     pub fn write(&self) -> Result<Written, BuildError> {
         let sources = sources::read(&self.files, &self.includes, &self.descriptor_sets)?;
-        let generated = generate::generate(&sources.pool, &self.options)?;
+        let generated = match self.language {
+            Language::Rust => generate::generate(&sources.pool, &self.options)?,
+            Language::Python => python::generate(&sources.pool, &self.options)?,
+        };
         let cargo_dir = || env::var_os("OUT_DIR").map(PathBuf::from);
         let directory = self.out_dir.clone().or_else(cargo_dir).ok_or(BuildError::NoOutDir)?;
         let failed = |error| BuildError::Write { path: directory.clone(), error };
@@ -289,7 +311,10 @@ fn write(directory: &Path, file: &GeneratedFile) -> Result<WrittenFile, BuildErr
     // A file that cannot be read is written again.
     let changed = fs::read(&path).ok().as_deref() != Some(file.text.as_bytes());
     if changed {
-        fs::write(&path, &file.text)
+        // A file of Python lies where its `.proto` file does below the include directory.
+        let parent = path.parent().map_or(Ok(()), fs::create_dir_all);
+        parent
+            .and_then(|()| fs::write(&path, &file.text))
             .map_err(|error| BuildError::Write { path: path.clone(), error })?;
     }
     Ok(WrittenFile { path, changed })

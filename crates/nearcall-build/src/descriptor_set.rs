@@ -21,10 +21,17 @@ const BUILT_IN: &str = "google/protobuf/descriptor.proto";
 
 /// Encodes a `FileDescriptorSet` of the files of `package` and of their imports.
 pub(crate) fn encode_package(pool: &DescriptorPool, package: &str) -> Vec<u8> {
+    encode(pool, pool.files().filter(|file| file.package_name() == package))
+}
+
+/// Encodes a `FileDescriptorSet` of `file` and its imports.
+pub(crate) fn encode_file(pool: &DescriptorPool, file: &FileDescriptor) -> Vec<u8> {
+    encode(pool, [file.clone()])
+}
+
+fn encode(pool: &DescriptorPool, files: impl IntoIterator<Item = FileDescriptor>) -> Vec<u8> {
     let mut needed = BTreeSet::new();
-    for file in pool.files().filter(|file| file.package_name() == package) {
-        add_with_imports(&file, &mut needed);
-    }
+    files.into_iter().for_each(|file| add_with_imports(&file, &mut needed));
     let files = pool.files().filter(|file| needed.contains(file.name()));
     let files = files.map(|file| Value::Message(without_source_info(&file))).collect();
     let mut set = FileDescriptorSet::default().transcode_to_dynamic();

@@ -7,6 +7,19 @@ use std::collections::BTreeMap;
 
 use prost_reflect::{MethodDescriptor, Value};
 
+/// The language of generated files.
+///
+/// See [`Builder::language`](crate::Builder::language).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Language {
+    /// Messages and services, one file for each package.
+    #[default]
+    Rust,
+    /// Services for the messages that protoc writes, `NAME_nearcall.py` for each `NAME.proto`.
+    Python,
+}
+
 /// The options of the generator. [`Builder`](crate::Builder) has a function for each.
 #[derive(Debug, Clone, Default)]
 pub struct Options {

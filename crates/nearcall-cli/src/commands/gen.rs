@@ -1,11 +1,11 @@
-//! `nearcall gen`: Rust from `.proto` files, without a build script.
+//! `nearcall gen`: code from `.proto` files, for Rust without a build script.
 //!
 //! **Not here:** the checks of the files, which are those of `nearcall_build`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nearcall_build::{Builder, WrittenFile};
+use nearcall_build::{Builder, Language, WrittenFile};
 use serde::Serialize;
 
 use super::End;
@@ -18,6 +18,10 @@ pub(crate) struct GenArgs {
     /// Interface files, as paths or as names within an include directory
     #[arg(value_name = "FILE.proto", required_unless_present = "descriptor_set")]
     pub(crate) files: Vec<PathBuf>,
+
+    /// Language of the generated files; options of types, attributes and parts are for Rust
+    #[arg(long, value_name = "LANGUAGE", value_enum, default_value = "rust")]
+    pub(crate) lang: LanguageArg,
 
     /// Encoded FileDescriptorSet with interfaces, as protoc writes; repeatable
     #[arg(long, value_name = "FILE")]
@@ -65,6 +69,24 @@ pub(crate) struct GenArgs {
 
     #[command(flatten)]
     pub(crate) format: JsonArgs,
+}
+
+/// A language that `gen --lang` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LanguageArg {
+    /// Messages and services
+    Rust,
+    /// Services for the messages that protoc writes
+    Python,
+}
+
+impl From<LanguageArg> for Language {
+    fn from(language: LanguageArg) -> Self {
+        match language {
+            LanguageArg::Rust => Self::Rust,
+            LanguageArg::Python => Self::Python,
+        }
+    }
 }
 
 /// A part of services that `gen --without` leaves out.
@@ -115,7 +137,7 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<End> {
             ServicePart::AsyncApi => builder.async_api(false),
         };
     }
-    let written = builder.out_dir(&args.out_dir).write()?;
+    let written = builder.language(args.lang.into()).out_dir(&args.out_dir).write()?;
     if args.format.json {
         let files = written.files.iter().map(File::of).collect();
         output::json(&Document { schema: SCHEMA, files })?;
@@ -159,4 +181,5 @@ Examples:
   nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated
   nearcall gen shop.proto --out-dir src/generated --include-file all.rs
   nearcall gen home.proto --out-dir src --rename home.v1.House.Scan=ScanRooms
+  nearcall gen thermostat.proto --lang python --out-dir .
   nearcall gen --descriptor-set home.binpb --out-dir src --without callers";
