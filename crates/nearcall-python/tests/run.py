@@ -24,8 +24,11 @@ PROTOS = [
 
 
 def run(*command, **options):
-    print("+", *map(str, command), flush=True)
-    subprocess.run(list(map(str, command)), check=True, cwd=ROOT, **options)
+    """Runs a command, and ends if it fails."""
+    command = list(map(str, command))
+    code = subprocess.run(command, cwd=ROOT, **options).returncode
+    if code != 0:
+        sys.exit(f"this has ended with {code}: {' '.join(command)}")
 
 
 def prepare(work):
