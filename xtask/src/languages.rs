@@ -4,7 +4,8 @@
 //! with its version, the static one, the headers, `nearcall.pc`, and the package of CMake.
 //! Invariants: the library exports the functions of its header and nothing else.
 //! Not here: what the programs do (`crates/nearcall-c/tests`), programs with generated code
-//! (`languages/cmake.rs`).
+//! (`languages/cmake.rs`), how the package for Python is built
+//! (`crates/nearcall-python/tests/run.py`).
 
 mod cmake;
 
@@ -25,12 +26,19 @@ pub struct Options {
     /// Of the build of the tests, which is larger and slower, and made sooner
     #[arg(long)]
     dev: bool,
+    /// Build the package for Python as well, in a virtual environment, and run its tests: minutes
+    #[arg(long)]
+    python: bool,
 }
 
 /// The name by which programs load the library: that of its binary interface.
 const SONAME: &str = "libnearcall.so.0";
 /// How long a program may take.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
+/// How long the package for Python may take to be built and tested.
+const PYTHON_LIMIT: Duration = Duration::from_secs(2400);
+/// A program that fails where the package for Python cannot be built.
+const PYTHON_NEEDS: &str = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 9))";
 
 /// How programs of a language are compiled.
 #[derive(Clone, Copy)]
@@ -95,7 +103,22 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
         let bytes = fs::metadata(layout.prefix.join("lib").join(file))?.len();
         writeln!(out, "{file}: {bytes} bytes")?;
     }
-    Ok(())
+    if options.python { test_python(root, options, out) } else { Ok(()) }
+}
+
+/// Builds the package for Python and runs its tests, where that is possible.
+fn test_python(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut ask = Command::new("python3");
+    if !ask.args(["-c", PYTHON_NEEDS]).output().is_ok_and(|answer| answer.status.success()) {
+        let why = "there is no python3 of version 3.9 or later with venv and pip";
+        return writeln!(out, "the package for Python: skipped, {why}");
+    }
+    let mut tests = Command::new("python3");
+    tests.current_dir(root).arg("crates/nearcall-python/tests/run.py");
+    tests.args((!options.dev).then_some("--release"));
+    let ended = Child::start(&mut tests)?.finish(PYTHON_LIMIT)?;
+    ended.map_err(|why| io::Error::other(format!("the package for Python: {why}")))?;
+    writeln!(out, "the package for Python: ok")
 }
 
 impl Layout {

@@ -12,6 +12,7 @@ use crate::cpp;
 use crate::error::BuildError;
 use crate::generate::{self, GeneratedFile};
 use crate::options::{Language, Options};
+use crate::python;
 use crate::sources::{self, DescriptorSet};
 
 /// Collects the input and the options of a build script. [`Builder::compile`] generates the code.
@@ -22,8 +23,8 @@ pub struct Builder {
     descriptor_sets: Vec<DescriptorSet>,
     includes: Vec<PathBuf>,
     out_dir: Option<PathBuf>,
-    options: Options,
     language: Language,
+    options: Options,
 }
 
 impl Builder {
@@ -222,7 +223,8 @@ impl Builder {
         self
     }
 
-    /// Sets the language of the generated code. The default is Rust.
+    /// Sets the language of the generated files. The default is Rust; the options that name types,
+    /// attributes and parts are for Rust only.
     ///
     /// # Examples
     ///
@@ -268,6 +270,7 @@ impl Builder {
         let generated = match self.language {
             Language::Rust => generate::generate(&sources.pool, &self.options)?,
             Language::Cpp => cpp::generate(&sources.pool, &sources.requested, &self.options)?,
+            Language::Python => python::generate(&sources.pool, &self.options)?,
         };
         let cargo_dir = || env::var_os("OUT_DIR").map(PathBuf::from);
         let directory = self.out_dir.clone().or_else(cargo_dir).ok_or(BuildError::NoOutDir)?;
@@ -311,7 +314,7 @@ fn write(directory: &Path, file: &GeneratedFile) -> Result<WrittenFile, BuildErr
     let changed = fs::read(&path).ok().as_deref() != Some(file.text.as_bytes());
     if changed {
         let failed = |error| BuildError::Write { path: path.clone(), error };
-        // Those of C++ have the directories of their `.proto` files.
+        // Those of C++ and Python have the directories of their `.proto` files.
         path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
         fs::write(&path, &file.text).map_err(failed)?;
     }

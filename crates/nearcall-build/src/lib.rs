@@ -116,6 +116,7 @@ mod nesting;
 mod options;
 mod panics;
 mod polish;
+mod python;
 mod scopes;
 mod source_text;
 mod sources;

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use prost_reflect::{MethodDescriptor, Value};
 
-/// The language of generated code.
+/// The language of generated files.
+///
+/// See [`Builder::language`](crate::Builder::language).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Language {
@@ -17,6 +19,9 @@ pub enum Language {
     /// Services, a header `NAME.nearcall.hpp` for each `.proto` file. Messages are those of `protoc
     /// --cpp_out`.
     Cpp,
+    /// Services, a module `NAME_nearcall.py` for each `.proto` file. Messages are those of `protoc
+    /// --python_out`.
+    Python,
 }
 
 /// The options of the generator. [`Builder`](crate::Builder) has a function for each.

@@ -712,7 +712,8 @@ struct nearcall_status *nearcall_call_defer(struct nearcall_call call);
 /**
  * Receives the next item of the request, and waits for it: in the thread of the loop by serving
  * others meanwhile, in any other thread, after `nearcall_call_defer`, by blocking it. One thread
- * at a time. `has_item` is set to 0 at their end; else `item` is set: release it by `nearcall_bytes_free`.
+ * at a time. `has_item` is set to 0 at their end; else `item` is set: release it by
+ * `nearcall_bytes_free`.
  */
 struct nearcall_status *nearcall_call_receive(struct nearcall_call call,
                                               struct nearcall_bytes *item,

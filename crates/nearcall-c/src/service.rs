@@ -337,7 +337,8 @@ pub unsafe extern "C" fn nearcall_call_defer(call: nearcall_call) -> *mut nearca
                 return Err(Status::failed_precondition("the call was answered already"));
             }
             let keep = |responder| {
-                let (responder, streams) = (Mutex::new(Some(responder)), current.streams.clone());
+                let responder = Mutex::new(Some(responder));
+                let streams = current.streams.clone();
                 let _service = current.service.clone();
                 handles::add_as(call.id, DeferredCall { responder, streams, _service });
             };
@@ -356,7 +357,8 @@ pub unsafe extern "C" fn nearcall_call_defer(call: nearcall_call) -> *mut nearca
 
 /// Receives the next item of the request, and waits for it: in the thread of the loop by serving
 /// others meanwhile, in any other thread, after `nearcall_call_defer`, by blocking it. One thread
-/// at a time. `has_item` is set to 0 at their end; else `item` is set: release it by `nearcall_bytes_free`.
+/// at a time. `has_item` is set to 0 at their end; else `item` is set: release it by
+/// `nearcall_bytes_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_call_receive(
     call: nearcall_call,

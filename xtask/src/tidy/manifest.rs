@@ -26,6 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("nearcall-grpc", &["nearcall", "nearcall-build", "nearcall-os"]),
     ("nearcall-c", &["nearcall"]),
+    ("nearcall-python", &["nearcall"]),
     ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),

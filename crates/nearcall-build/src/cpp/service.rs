@@ -19,7 +19,8 @@ pub(super) fn generate(service: &CppService<'_>) -> String {
         (0..).zip(&service.methods).map(|(index, one)| dispatch(index, one)).collect();
     let gap = if comment.is_empty() { "" } else { "//\n" };
     format!(
-        "// Serves {full_name}: implement its methods, and give it to nearcall::Server::builder().\n\
+        "// Serves {full_name}: implement its methods, and give it to nearcall::Server::builder().\
+         \n\
          // A method may call `call.defer()` and return `nearcall::answered_later()`.\n\
          {gap}{comment}\
          class {class} : public ::nearcall::Service {{\n \

@@ -31,6 +31,21 @@ fn compare(generated: &Path, expected: &Path) {
     assert!(!differs, "{} is stale; review it after UPDATE_EXPECT=1", expected.display());
 }
 
+/// The tests of the Python package run such files.
+#[test]
+fn stubs_and_servicers_for_python() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    for name in ["thermostat", "scanner"] {
+        let out = TestDir::new();
+        let builder = Builder::new().language(Language::Python).include(&golden);
+        let builder = builder.file(golden.join(format!("{name}.proto"))).out_dir(out.path());
+        let written = builder.write().unwrap();
+        let [file] = &written.files[..] else { panic!("not one file: {written:?}") };
+        assert_eq!(file.path, out.path().join(format!("{name}_nearcall.py")));
+        compare(&file.path, &golden.join(format!("{name}_nearcall.py")));
+    }
+}
+
 #[test]
 fn every_kind_of_method() {
     check("thermostat", "home.v1.rs");

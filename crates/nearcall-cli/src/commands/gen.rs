@@ -1,4 +1,4 @@
-//! `nearcall gen`: Rust or C++ from `.proto` files, without a build script.
+//! `nearcall gen`: Rust, C++ or Python from `.proto` files, without a build script.
 //!
 //! **Not here:** the checks of the files, which are those of `nearcall_build`.
 
@@ -19,7 +19,7 @@ pub(crate) struct GenArgs {
     #[arg(value_name = "FILE.proto", required_unless_present = "descriptor_set")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Language of the generated code
+    /// Language of the generated code; options of types, attributes and parts are for Rust
     #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t = LanguageArg::Rust)]
     pub(crate) lang: LanguageArg,
 
@@ -78,6 +78,8 @@ pub(crate) enum LanguageArg {
     Rust,
     /// Services in NAME.nearcall.hpp, over the messages of protoc --cpp_out; C++17
     Cpp,
+    /// Services in NAME_nearcall.py, over the messages of protoc --python_out
+    Python,
 }
 
 /// A part of services that `gen --without` leaves out.
@@ -131,6 +133,7 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<End> {
     let builder = builder.language(match args.lang {
         LanguageArg::Rust => Language::Rust,
         LanguageArg::Cpp => Language::Cpp,
+        LanguageArg::Python => Language::Python,
     });
     let written = builder.out_dir(&args.out_dir).write()?;
     if args.format.json {
@@ -177,4 +180,5 @@ Examples:
   nearcall gen shop.proto --out-dir src/generated --include-file all.rs
   nearcall gen home.proto --out-dir src --rename home.v1.House.Scan=ScanRooms
   nearcall gen --descriptor-set home.binpb --out-dir src --without callers
-  nearcall gen --lang cpp home/v1/thermostat.proto --include proto --out-dir generated";
+  nearcall gen --lang cpp home/v1/thermostat.proto --include proto --out-dir generated
+  nearcall gen --lang python thermostat.proto --out-dir .";

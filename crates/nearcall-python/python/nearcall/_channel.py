@@ -1,0 +1,503 @@
+"""Channels and calls of threads, which wait."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import weakref
+from typing import Any, Callable, Generic, Iterable, Iterator, Optional, Tuple, TypeVar
+
+from nearcall import _native, codegen
+from nearcall import _shutdown as _shutdown
+from nearcall._errors import Metadata, RpcError, StatusCode
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class Client:
+    """Makes connections, which its channels share.
+
+    ``timeout`` is that of calls that have none of their own, in seconds.
+    """
+
+    def __init__(
+        self, *, timeout: Optional[float] = None, message_bytes_max: Optional[int] = None
+    ) -> None:
+        self._native = _native.Client(timeout, message_bytes_max)
+
+    def connect(self, address: str) -> Channel:
+        """Returns a channel to the server at an address. It connects at the first call."""
+        return Channel(self, address)
+
+    def hunt(self, address: str, timeout: float = math.inf) -> None:
+        """Waits until a server answers at an address, for ``timeout`` seconds at most.
+
+        Raises RpcError with UNAVAILABLE if none does.
+        """
+        self._native.hunt(address, timeout).wait()
+
+
+_default: Optional[Client] = None
+_default_lock = threading.Lock()
+
+
+def default_client() -> Client:
+    """Returns the client of those that name none."""
+    global _default
+    if _default is None:
+        with _default_lock:
+            _default = _default or Client()
+    return _default
+
+
+def connect(address: str, *, client: Optional[Client] = None) -> Channel:
+    """Returns a channel to the server at an address, such as a name, ``unix:/PATH`` or
+    ``tcp://HOST:PORT``. It connects at the first call."""
+    return (client or default_client()).connect(address)
+
+
+def hunt(address: str, timeout: float = math.inf) -> None:
+    """Waits until a server answers at an address, for ``timeout`` seconds at most."""
+    default_client().hunt(address, timeout)
+
+
+class Channel:
+    """Where the calls of stubs go. For all threads. ``with`` closes it."""
+
+    def __init__(self, client: Client, address: str) -> None:
+        self._client, self.address = client, address
+        self._is_closed = False
+
+    def service(self, service: codegen.Service) -> _Object:
+        """Returns the callables of a service. Called by generated stubs."""
+        native = self._client._native.object(
+            self.address, service.descriptor_set, service.name
+        )
+        return _Object(self, native, service)
+
+    def close(self) -> None:
+        """Takes no more calls. Those under way go on."""
+        self._is_closed = True
+
+    def __enter__(self) -> Channel:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise ValueError(f"the channel to {self.address} was closed: connect again")
+
+
+class _Object:
+    """An object with the callables of its methods."""
+
+    def __init__(self, channel: Channel, native: Any, service: codegen.Service) -> None:
+        self._channel, self._native, self._service = channel, native, service
+
+    def method(self, name: str) -> Any:
+        """Returns what calls a method."""
+        method = self._service.by_name[name]
+        return _SHAPES[method.shape](self._channel, self._native, method)
+
+
+class Call(Generic[R]):
+    """A call that was started: as a future of ``concurrent.futures``."""
+
+    def __init__(self, method: codegen.Method, operation: Any) -> None:
+        self._method, self._operation = method, operation
+        self._outcome: Optional[Tuple[Any, Optional[BaseException], Metadata, Metadata]] = None
+        self._lock = threading.Lock()
+
+    def _wait(self, timeout: Optional[float] = None) -> Any:
+        if self._outcome is None:
+            end = None if timeout is None else time.monotonic() + timeout
+            while not self._operation.wait_briefly():
+                if end is not None and time.monotonic() >= end:
+                    raise TimeoutError(f"{self._method.name} has not ended in {timeout} s")
+            self._take()
+        return self._outcome
+
+    def _take(self) -> None:
+        with self._lock:
+            if self._outcome is not None:
+                return
+            try:
+                reply, trailing, initial = self._operation.result()
+                self._outcome = (self._method.parse_reply(reply), None, trailing, initial)
+            except RpcError as error:
+                self._outcome = (None, error, error.trailing_metadata(), ())
+
+    def result(self, timeout: Optional[float] = None) -> R:
+        """Waits for the reply, for ``timeout`` seconds at most (then TimeoutError)."""
+        reply, error, _, _ = self._wait(timeout)
+        if error is not None:
+            raise error
+        return reply
+
+    def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
+        """Waits for the end. Returns the error of a call that has failed."""
+        return self._wait(timeout)[1]
+
+    def done(self) -> bool:
+        """Returns whether the call has ended."""
+        if self._outcome is None and self._operation.is_done():
+            self._take()
+        return self._outcome is not None
+
+    def is_active(self) -> bool:
+        """Returns whether the call has not ended."""
+        return not self.done()
+
+    def cancel(self) -> bool:
+        """Cancels the call, unless it has ended."""
+        return self._operation.cancel()
+
+    def cancelled(self) -> bool:
+        """Returns whether the call was cancelled."""
+        return self.done() and self.code() is StatusCode.CANCELLED
+
+    def add_done_callback(self, callback: Callable[[Call[R]], None]) -> None:
+        """Has a thread call ``callback`` at the end of the call."""
+
+        def wait() -> None:
+            try:
+                self._wait()
+            finally:
+                callback(self)
+
+        threading.Thread(target=wait, name="nearcall-callback", daemon=True).start()
+
+    def code(self) -> StatusCode:
+        """Waits for the end, and returns the code of its status."""
+        error = self._wait()[1]
+        return error.code() if isinstance(error, RpcError) else StatusCode.OK
+
+    def details(self) -> str:
+        """Waits for the end, and returns the text of its status."""
+        error = self._wait()[1]
+        return error.details() if isinstance(error, RpcError) else ""
+
+    def trailing_metadata(self) -> Metadata:
+        """Waits for the end, and returns what came with it."""
+        return self._wait()[2]
+
+    def initial_metadata(self) -> Metadata:
+        """Waits for the end, and returns what came before the reply."""
+        return self._wait()[3]
+
+
+class _Callable:
+    """Calls a method."""
+
+    __slots__ = ("_channel", "_method", "_native")
+
+    def __init__(self, channel: Channel, native: Any, method: codegen.Method) -> None:
+        self._channel, self._native, self._method = channel, native, method
+
+
+class UnaryUnary(_Callable, Generic[Q, R]):
+    """Calls a method with one request and one reply."""
+
+    __slots__ = ("_call", "_encode", "_index", "_parse", "_request")
+
+    def __init__(self, channel: Channel, native: Any, method: codegen.Method) -> None:
+        super().__init__(channel, native, method)
+        self._call, self._index, self._request = native.call, method.index, method.request
+        self._encode, self._parse = method.encode_request, method.parse_reply
+
+    def __call__(
+        self,
+        request: Q,
+        timeout: Optional[float] = None,
+        metadata: Optional[Iterable[Tuple[str, Any]]] = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> R:
+        """Calls, waits, and returns the reply. Raises RpcError if the call fails."""
+        if type(request) is not self._request:
+            raise self._method.wrong("request", self._request, request)
+        if self._channel._is_closed:
+            self._channel._check()
+        return self._parse(
+            self._call(self._index, self._encode(request), timeout, metadata, wait_for_ready)
+        )
+
+    def with_call(
+        self,
+        request: Q,
+        timeout: Optional[float] = None,
+        metadata: Optional[Iterable[Tuple[str, Any]]] = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> Tuple[R, Call[R]]:
+        """Calls, waits, and returns the reply and the call, which has the metadata."""
+        call = self.future(request, timeout, metadata, wait_for_ready)
+        return call.result(), call
+
+    def future(
+        self,
+        request: Q,
+        timeout: Optional[float] = None,
+        metadata: Optional[Iterable[Tuple[str, Any]]] = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> Call[R]:
+        """Starts a call. Dropping it before its end cancels it."""
+        data = self._method.request_bytes(request)
+        self._channel._check()
+        started = self._native.start(self._method.index, data, timeout, metadata, wait_for_ready)
+        started.start()
+        return Call(self._method, started)
+
+
+class Oneway(_Callable, Generic[Q]):
+    """Sends messages that are never answered."""
+
+    __slots__ = ()
+
+    def __call__(
+        self,
+        request: Q,
+        timeout: Optional[float] = None,
+        metadata: Optional[Iterable[Tuple[str, Any]]] = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> None:
+        """Returns when the message is in the channel to the server."""
+        data = self._method.request_bytes(request)
+        self._channel._check()
+        self._native.send(self._method.index, data, timeout, metadata, wait_for_ready).wait()
+
+
+class ReplyIterator(Generic[R]):
+    """The replies of a call, and the call. Dropping it before its end cancels the call."""
+
+    def __init__(self, method: codegen.Method, opening: Any) -> None:
+        self._method, self._opening = method, opening
+        self._replies: Any = None
+        self._end: Optional[RpcError] = None
+        self._has_ended = False
+        opening.start()
+
+    def _opened(self) -> Any:
+        if self._replies is None:
+            try:
+                self._replies = self._opening.wait()
+            except RpcError as error:
+                self._end, self._has_ended = error, True
+                raise
+        return self._replies
+
+    def __iter__(self) -> Iterator[R]:
+        return self
+
+    def __next__(self) -> R:
+        if self._has_ended:
+            if self._end is not None:
+                raise self._end
+            raise StopIteration
+        replies = self._opened()
+        try:
+            item = replies.next().wait()
+        except RpcError as error:
+            self._end, self._has_ended = error, True
+            raise
+        if item is None:
+            self._has_ended = True
+            raise StopIteration
+        return self._method.parse_reply(item)
+
+    def cancel(self) -> None:
+        """Cancels the call; from any thread, also while another one waits for an item."""
+        self._opening.cancel()
+        if self._replies is not None:
+            self._replies.cancel()
+
+    def is_active(self) -> bool:
+        """Returns whether the end of the call was not seen yet."""
+        return not self._has_ended
+
+    def initial_metadata(self) -> Metadata:
+        """Waits for what the service sends before the first item."""
+        return self._opened().headers().wait()
+
+    def trailing_metadata(self) -> Metadata:
+        """Returns what came with the end of the call, after that end."""
+        if self._end is not None:
+            return self._end.trailing_metadata()
+        return self._opened().trailing()
+
+    def code(self) -> Optional[StatusCode]:
+        """Returns the code of the end of the call, after that end."""
+        if not self._has_ended:
+            return None
+        return self._end.code() if self._end is not None else StatusCode.OK
+
+    def details(self) -> str:
+        """Returns the text of the end of the call."""
+        return self._end.details() if self._end is not None else ""
+
+
+class UnaryStream(_Callable, Generic[Q, R]):
+    """Calls a method that replies with a stream."""
+
+    __slots__ = ()
+
+    def __call__(
+        self,
+        request: Q,
+        timeout: Optional[float] = None,
+        metadata: Optional[Iterable[Tuple[str, Any]]] = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> ReplyIterator[R]:
+        """Starts the call, and returns an iterator over the replies, which raises its error."""
+        data = self._method.request_bytes(request)
+        self._channel._check()
+        index = self._method.index
+        opening = self._native.open_replies(index, data, timeout, metadata, wait_for_ready)
+        return ReplyIterator(self._method, opening)
+
+
+class StreamUnary(_Callable, Generic[Q, R]):
+    """Calls a method that takes a stream."""
+
+    __slots__ = ()
+
+    def __call__(
+        self,
+        requests: Iterable[Q],
+        timeout: Optional[float] = None,
+        metadata: Optional[Iterable[Tuple[str, Any]]] = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> R:
+        """Sends all requests, and returns the reply."""
+        return self.with_call(requests, timeout, metadata, wait_for_ready)[0]
+
+    def with_call(
+        self,
+        requests: Iterable[Q],
+        timeout: Optional[float] = None,
+        metadata: Optional[Iterable[Tuple[str, Any]]] = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> Tuple[R, Call[R]]:
+        """Sends all requests, and returns the reply and the call, which has the metadata."""
+        self._channel._check()
+        method = self._method
+        opening = self._native.open_requests(method.index, timeout, metadata, wait_for_ready)
+        stream = opening.wait()
+        try:
+            send_all(method, stream, requests)
+        except BaseException:
+            stream.cancel()
+            raise
+        call: Call[R] = Call(method, stream.finish())
+        return call.result(), call
+
+
+def send_all(method: codegen.Method, stream: Any, requests: Iterable[Any]) -> None:
+    """Sends requests until their end, or that of the call."""
+    for number, request in enumerate(requests):
+        data = method.request_bytes(request, f"requests[{number}]")
+        try:
+            stream.send(data).wait()
+        except RpcError:
+            # The call has ended; its end says why.
+            return
+
+
+class _BothIterator(ReplyIterator[R]):
+    """The replies of a call whose requests a thread sends."""
+
+    def __init__(self, method: codegen.Method, opening: Any, requests: Iterable[Any]) -> None:
+        super().__init__(method, opening)
+        self._sending = _Sending(method, opening, requests)
+
+    def _opened(self) -> Any:
+        if self._replies is None:
+            self._sending.opened.wait()
+            if self._sending.error is not None:
+                self._end, self._has_ended = self._sending.error, True
+                raise self._sending.error
+            self._replies = self._sending.replies
+        return self._replies
+
+    def __next__(self) -> R:
+        try:
+            return super().__next__()
+        except RpcError:
+            failure, self._sending.failure = self._sending.failure, None
+            if failure is not None:
+                raise failure from None
+            raise
+
+
+class _Sending:
+    """A thread that opens a call and sends its requests. It does not keep the call."""
+
+    def __init__(self, method: codegen.Method, opening: Any, requests: Iterable[Any]) -> None:
+        self.opened = threading.Event()
+        self.replies: Any = None
+        self.error: Optional[RpcError] = None
+        #: What the iterator over the requests has raised.
+        self.failure: Optional[BaseException] = None
+        arguments = (weakref.ref(self), self.opened, method, opening, requests)
+        name = "nearcall-requests"
+        threading.Thread(target=_send_in_thread, args=arguments, name=name, daemon=True).start()
+
+
+def _send_in_thread(
+    sending: Any, opened: Any, method: codegen.Method, opening: Any, requests: Iterable[Any]
+) -> None:
+    try:
+        stream, replies = opening.wait()
+    except RpcError as error:
+        found = sending()
+        if found is not None:
+            found.error = error
+        return opened.set()
+    found = sending()
+    if found is None:
+        return None
+    found.replies = replies
+    del found, replies
+    opened.set()
+    try:
+        send_all(method, stream, requests)
+        stream.finish().wait()
+    except RpcError:
+        # The replies end with it as well.
+        pass
+    except BaseException as error:
+        found = sending()
+        if found is not None:
+            found.failure = error
+            found.replies.cancel()
+        stream.cancel()
+
+
+class StreamStream(_Callable, Generic[Q, R]):
+    """Calls a method whose requests and replies are streams."""
+
+    __slots__ = ()
+
+    def __call__(
+        self,
+        requests: Iterable[Q],
+        timeout: Optional[float] = None,
+        metadata: Optional[Iterable[Tuple[str, Any]]] = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> ReplyIterator[R]:
+        """Has a thread send the requests, and returns an iterator over the replies."""
+        self._channel._check()
+        index = self._method.index
+        opening = self._native.open_both(index, timeout, metadata, wait_for_ready)
+        return _BothIterator(self._method, opening, requests)
+
+
+_SHAPES: Any = {
+    codegen.UNARY: UnaryUnary,
+    codegen.ONEWAY: Oneway,
+    codegen.REPLY_STREAM: UnaryStream,
+    codegen.REQUEST_STREAM: StreamUnary,
+    codegen.BOTH_STREAMS: StreamStream,
+}

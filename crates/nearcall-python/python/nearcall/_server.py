@@ -1,0 +1,299 @@
+"""Servers whose methods run in threads."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Tuple
+
+from nearcall import _native, _shutdown, codegen
+from nearcall._errors import Metadata, RpcError, StatusCode
+
+_log = logging.getLogger("nearcall.server")
+
+#: What the caller of a service that has raised an exception gets.
+FAILED = "the service failed; its log says why"
+
+
+class Abort(Exception):
+    """Ends a method with the status that its context has."""
+
+
+class ServicerContext:
+    """A call that a method serves."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._code: Optional[StatusCode] = None
+        self._details = ""
+        self._trailing: Iterable[Tuple[str, Any]] = ()
+
+    def abort(self, code: StatusCode, details: str) -> NoReturn:
+        """Ends the call with an error. Raises an exception, which the method lets pass."""
+        if code is StatusCode.OK:
+            raise ValueError("a call is not aborted with OK: return the reply")
+        self._code, self._details = StatusCode(code), details
+        raise Abort()
+
+    def set_code(self, code: StatusCode) -> None:
+        """Has the call end with this code when the method returns."""
+        self._code = StatusCode(code)
+
+    def set_details(self, details: str) -> None:
+        """Sets the text that goes with the code."""
+        self._details = details
+
+    def code(self) -> Optional[StatusCode]:
+        """Returns the code that was set."""
+        return self._code
+
+    def details(self) -> str:
+        """Returns the text that was set."""
+        return self._details
+
+    def invocation_metadata(self) -> Metadata:
+        """Returns what the caller has sent beside the request."""
+        return self._call.metadata()
+
+    def set_trailing_metadata(self, metadata: Iterable[Tuple[str, Any]]) -> None:
+        """Sends entries with the end of the call."""
+        self._trailing = tuple(metadata)
+
+    def send_initial_metadata(self, metadata: Iterable[Tuple[str, Any]]) -> None:
+        """Sends entries now, before the first item and the reply."""
+        self._call.send_initial(metadata)
+
+    def time_remaining(self) -> Optional[float]:
+        """Returns the seconds until the deadline of the call; ``None`` if it has none."""
+        return self._call.remaining()
+
+    def is_active(self) -> bool:
+        """Returns whether the caller waits for the end of the call."""
+        return not self._call.is_cancelled()
+
+    def cancel(self) -> None:
+        """Ends the call with CANCELLED."""
+        self._call.fail(StatusCode.CANCELLED, "cancelled by the service")
+
+    def peer(self) -> str:
+        """Returns the caller: ``process:PID``, or ``tcp:HOST:PORT``."""
+        return self._call.peer()[0]
+
+    def peer_ids(self) -> Tuple[Optional[int], Optional[int]]:
+        """Returns the process id and the user id of the caller, as the kernel knows them."""
+        return self._call.peer()[1:]
+
+    # What follows is for the server.
+
+    def finish(self, reply: Callable[[], bytes]) -> None:
+        """Ends the call as the method has left it."""
+        if self._code not in (None, StatusCode.OK):
+            return self.fail()
+        data = reply()
+        self._add_trailing()
+        self._call.reply(data)
+
+    def fail(self) -> None:
+        """Ends the call with the error of the context."""
+        self._add_trailing()
+        self._call.fail(self._code or StatusCode.UNKNOWN, self._details)
+
+    def fail_by(self, method: codegen.Method, error: BaseException) -> None:
+        """Ends the call because the method has raised an exception."""
+        if isinstance(error, Abort):
+            return self.fail()
+        is_cancelled = self._call.is_cancelled()
+        if isinstance(error, RpcError) and is_cancelled:
+            _log.debug("%s/%s: the caller does not wait any more", method.service, method.name)
+        else:
+            _log.error("%s/%s failed", method.service, method.name, exc_info=error)
+        self._call.fail(StatusCode.INTERNAL, FAILED)
+
+    def parse(self, method: codegen.Method, data: bytes) -> Any:
+        """Decodes a request, or ends the call."""
+        try:
+            return method.parse_request(data)
+        except Exception:
+            name = method.request.DESCRIPTOR.full_name
+            self.abort(StatusCode.INVALID_ARGUMENT, f"the request is no encoded {name}")
+
+    def _add_trailing(self) -> None:
+        if self._trailing:
+            self._call.add_trailing(self._trailing)
+
+
+class _Requests:
+    """The items of a request."""
+
+    def __init__(self, method: codegen.Method, context: ServicerContext) -> None:
+        self._method, self._context, self._has_ended = method, context, False
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._has_ended:
+            raise StopIteration
+        item = self._context._call.receive().wait()
+        if item is None:
+            self._has_ended = True
+            raise StopIteration
+        return self._context.parse(self._method, item)
+
+
+def serve(method: codegen.Method, behaviour: Callable[..., Any], call: Any) -> None:
+    """Serves a call in this thread."""
+    context = ServicerContext(call)
+    try:
+        if method.shape in (codegen.REQUEST_STREAM, codegen.BOTH_STREAMS):
+            argument: Any = _Requests(method, context)
+        else:
+            argument = context.parse(method, call.request)
+        result = behaviour(argument, context)
+        if method.shape in (codegen.REPLY_STREAM, codegen.BOTH_STREAMS):
+            _send_all(method, call, result)
+            context.finish(lambda: b"")
+        elif method.shape == codegen.ONEWAY:
+            context.finish(lambda: b"")
+        else:
+            context.finish(lambda: method.reply_bytes(result))
+    except BaseException as error:
+        context.fail_by(method, error)
+
+
+def _send_all(method: codegen.Method, call: Any, items: Iterable[Any]) -> None:
+    try:
+        for number, item in enumerate(items):
+            call.send(method.reply_bytes(item, f"replies[{number}]")).wait()
+    finally:
+        # A generator runs its `finally` now, and not when it is collected.
+        close = getattr(items, "close", None)
+        if close is not None:
+            close()
+
+
+def behaviours(
+    service: codegen.Service, servicer: Any
+) -> Dict[str, Tuple[codegen.Method, Callable[..., Any]]]:
+    """Returns the methods of a servicer, by their names."""
+    found = {}
+    for method in service.methods:
+        behaviour = getattr(servicer, method.attribute, None)
+        if not callable(behaviour):
+            raise TypeError(f"{type(servicer).__name__} has no method {method.attribute}")
+        found[method.name] = (method, behaviour)
+    return found
+
+
+def is_async(behaviour: Any) -> bool:
+    """Returns whether a method is `async def`."""
+    return inspect.iscoroutinefunction(behaviour) or inspect.isasyncgenfunction(behaviour)
+
+
+class Server:
+    """Serves servicers in threads. ``with`` starts and stops it."""
+
+    def __init__(
+        self, max_workers: int, maximum_concurrent_rpcs: int, threads: int,
+        message_bytes_max: Optional[int],
+    ) -> None:
+        self._native = _native.Server(threads, maximum_concurrent_rpcs, message_bytes_max)
+        self._max_workers = max_workers
+        self._services: List[Dict[str, Tuple[codegen.Method, Callable[..., Any]]]] = []
+        self._workers: List[threading.Thread] = []
+        self._stopped = threading.Event()
+        self._stop_lock = threading.Lock()
+        #: Where it listens, from its start on.
+        self.addresses: List[str] = []
+
+    def add_service(
+        self, service: codegen.Service, servicer: Any, name: Optional[str] = None
+    ) -> None:
+        """Has it serve a servicer. Called by generated ``add_..._to_server`` functions."""
+        methods = behaviours(service, servicer)
+        for method, behaviour in methods.values():
+            if is_async(behaviour):
+                raise TypeError(
+                    f"{type(servicer).__name__}.{method.name} is `async def`: "
+                    "serve it with nearcall.aio.server()"
+                )
+        self._native.register(service.descriptor_set, service.name, name)
+        self._services.append(methods)
+
+    def add_address(
+        self,
+        address: str,
+        *,
+        socket_mode: Optional[int] = None,
+        users: Optional[List[int]] = None,
+    ) -> None:
+        """Has it listen at an address: a name, ``unix:/PATH``, ``unix:@NAME``,
+        ``tcp://HOST:PORT``. ``socket_mode`` and ``users`` say who may connect."""
+        self._native.listen(address, socket_mode, users)
+
+    def start(self) -> None:
+        """Starts to serve. Raises OSError if it cannot listen."""
+        self.addresses = self._native.start()
+        _shutdown.stop_at_exit(self)
+        for number in range(self._max_workers):
+            name = f"nearcall-worker-{number}"
+            worker = threading.Thread(target=self._work, name=name, daemon=True)
+            worker.start()
+            self._workers.append(worker)
+
+    def _work(self) -> None:
+        next_call, services = self._native.next_call, self._services
+        while True:
+            call = next_call()
+            if call is None:
+                return
+            method, behaviour = services[call.service][call.method]
+            serve(method, behaviour, call)
+
+    def stop(self, grace: Optional[float] = None) -> threading.Event:
+        """Takes no more calls, and ends: at once, or after ``grace`` seconds at most in which
+        calls under way end. Returns the event of the end."""
+        if grace is None or grace <= 0:
+            self.stop_now()
+        else:
+            drain = threading.Thread(target=self._drain, args=(grace,), daemon=True)
+            drain.start()
+        return self._stopped
+
+    def _drain(self, grace: float) -> None:
+        self._native.drain(grace)
+        self.stop_now()
+
+    def stop_now(self) -> None:
+        """Ends at once."""
+        with self._stop_lock:
+            self._native.stop()
+            self._stopped.set()
+
+    def wait_for_termination(self, timeout: Optional[float] = None) -> bool:
+        """Waits until it has stopped, for ``timeout`` seconds at most. Returns whether time was
+        up, as that of grpc does."""
+        return not self._stopped.wait(timeout)
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop().wait()
+
+
+def server(
+    *,
+    max_workers: int = 8,
+    maximum_concurrent_rpcs: int = 4096,
+    threads: int = 1,
+    message_bytes_max: Optional[int] = None,
+) -> Server:
+    """Makes a server: add servicers and addresses, then start it.
+
+    ``max_workers`` threads run the methods, ``threads`` receive the calls. Calls above
+    ``maximum_concurrent_rpcs`` end with RESOURCE_EXHAUSTED.
+    """
+    return Server(max_workers, maximum_concurrent_rpcs, threads, message_bytes_max)

@@ -1,0 +1,40 @@
+"""The same as ``nearcall`` for asyncio: calls are awaited, streams are asynchronous iterators.
+
+Cancelling the task that awaits a call cancels the call.
+"""
+
+from nearcall._aio_channel import (
+    EOF,
+    BothCall,
+    Channel,
+    Oneway,
+    ReplyStreamCall,
+    RequestStreamCall,
+    StreamStream,
+    StreamUnary,
+    UnaryCall,
+    UnaryStream,
+    UnaryUnary,
+    connect,
+    hunt,
+)
+from nearcall._aio_server import Server, ServicerContext, server
+
+__all__ = [
+    "EOF",
+    "BothCall",
+    "Channel",
+    "Oneway",
+    "ReplyStreamCall",
+    "RequestStreamCall",
+    "Server",
+    "ServicerContext",
+    "StreamStream",
+    "StreamUnary",
+    "UnaryCall",
+    "UnaryStream",
+    "UnaryUnary",
+    "connect",
+    "hunt",
+    "server",
+]

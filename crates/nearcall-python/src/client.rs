@@ -1,0 +1,260 @@
+//! Clients, and the objects that they call.
+//!
+//! **Invariants:** the shapes of methods come from the descriptor set of the generated code, so
+//! that no server is asked for them.
+//! **Not here:** streams (`streams.rs`), waiting (`waiting.rs`, `operation.rs`).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nearcall::client::{AsyncObjectRef, ReplyMetadata};
+use nearcall::dynamic::{Encoded, interface_from_descriptor_set};
+use nearcall::service::{Interface, Method};
+use nearcall::{CallOptions, Limits, Status};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::failure;
+use crate::operation::{Finish, Operation};
+use crate::options::{self, duration};
+use crate::streams::{Replies, Requests};
+use crate::waiting::block_on;
+
+/// Makes connections. All channels of a client share them.
+#[pyclass(frozen)]
+pub(crate) struct Client(nearcall::Client);
+
+#[pymethods]
+impl Client {
+    #[new]
+    #[pyo3(signature = (timeout=None, message_bytes_max=None))]
+    fn new(timeout: Option<f64>, message_bytes_max: Option<u32>) -> PyResult<Self> {
+        let mut builder = nearcall::Client::builder();
+        if let Some(seconds) = timeout {
+            builder = builder.default_deadline(duration("timeout", seconds)?);
+        }
+        if let Some(bytes) = message_bytes_max {
+            builder = builder.limits(Limits { message_bytes_max: bytes, ..Limits::default() });
+        }
+        Ok(Self(builder.build()))
+    }
+
+    /// Makes a reference to the object with an interface at an address. It connects when it is
+    /// called first.
+    fn object(
+        &self,
+        py: Python<'_>,
+        address: &str,
+        descriptor_set: &[u8],
+        interface: &str,
+    ) -> PyResult<Object> {
+        let made = interface_from_descriptor_set(descriptor_set, interface).and_then(|interface| {
+            Ok(Object { object: AsyncObjectRef::new(&self.0, interface, address)?, interface })
+        });
+        made.map_err(|status| failure::error(py, &status))
+    }
+
+    /// Waits until a server answers at an address.
+    fn hunt(&self, address: &str, timeout: f64) -> PyResult<Operation> {
+        let (client, address) = (self.0.clone(), address.to_owned());
+        let timeout = match timeout.is_infinite() {
+            true => Duration::MAX,
+            false => duration("timeout", timeout)?,
+        };
+        Ok(Operation::new(async move {
+            let found = client.hunt_async(&address, timeout).await;
+            let finish: Finish = Box::new(|py| nothing(py, found));
+            finish
+        }))
+    }
+}
+
+/// Returns `None`, or raises the status.
+pub(crate) fn nothing(py: Python<'_>, result: Result<(), Status>) -> PyResult<Py<PyAny>> {
+    result.map(|()| py.None()).map_err(|status| failure::error(py, &status))
+}
+
+/// An object of a server.
+#[pyclass(frozen)]
+pub(crate) struct Object {
+    object: AsyncObjectRef,
+    interface: &'static Interface,
+}
+
+/// A call that is about to be made.
+struct Outgoing {
+    object: AsyncObjectRef,
+    method: &'static Method,
+}
+
+fn encoded(request: &[u8]) -> Encoded {
+    Encoded::from(Bytes::copy_from_slice(request))
+}
+
+/// A reply with what came after and before it.
+type WithMetadata<'py> = (Bound<'py, PyBytes>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
+
+/// Returns a reply and what came beside it.
+pub(crate) fn reply<'py>(
+    py: Python<'py>,
+    result: Result<Encoded, Status>,
+    sent: &ReplyMetadata,
+) -> PyResult<WithMetadata<'py>> {
+    let reply = result.map_err(|status| failure::error(py, &status))?;
+    let (trailing, initial) = failure::both(py, sent)?;
+    Ok((PyBytes::new(py, reply.bytes()), trailing, initial))
+}
+
+impl Object {
+    fn method(&self, index: usize) -> PyResult<&'static Method> {
+        let found = self.interface.methods.get(index);
+        found.copied().ok_or_else(|| PyIndexError::new_err("the interface has no such method"))
+    }
+
+    fn outgoing(&self, method: usize, options: Option<CallOptions>) -> PyResult<Outgoing> {
+        let object = match options {
+            Some(options) => self.object.with(options),
+            None => self.object.clone(),
+        };
+        Ok(Outgoing { object, method: self.method(method)? })
+    }
+}
+
+#[pymethods]
+impl Object {
+    /// Calls a method, and waits for its reply.
+    #[pyo3(signature = (method, request, timeout=None, metadata=None, wait_for_ready=None))]
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        method: usize,
+        request: &[u8],
+        timeout: Option<f64>,
+        metadata: Option<&Bound<'py, PyAny>>,
+        wait_for_ready: Option<bool>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let request = encoded(request);
+        let method = self.method(method)?;
+        let called = match options::read(timeout, metadata, wait_for_ready)? {
+            None => block_on(py, self.object.call::<_, Encoded>(method, &request))?,
+            Some(options) => {
+                let object = self.object.with(options);
+                block_on(py, object.call::<_, Encoded>(method, &request))?
+            }
+        };
+        match called {
+            Ok(reply) => Ok(PyBytes::new(py, reply.bytes())),
+            Err(status) => Err(failure::error(py, &status)),
+        }
+    }
+
+    /// Makes a call to be started: its result is the reply, and what came after and before it.
+    #[pyo3(signature = (method, request, timeout=None, metadata=None, wait_for_ready=None))]
+    fn start(
+        &self,
+        method: usize,
+        request: &[u8],
+        timeout: Option<f64>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        wait_for_ready: Option<bool>,
+    ) -> PyResult<Operation> {
+        let options = options::read(timeout, metadata, wait_for_ready)?;
+        let (outgoing, request) = (self.outgoing(method, options)?, encoded(request));
+        Ok(Operation::new(async move {
+            let call = outgoing.object.call::<_, Encoded>(outgoing.method, &request);
+            let (result, sent) = call.with_metadata().await;
+            let finish: Finish = Box::new(move |py| {
+                Ok(reply(py, result, &sent)?.into_pyobject(py)?.unbind().into())
+            });
+            finish
+        }))
+    }
+
+    /// Sends a one-way message.
+    #[pyo3(signature = (method, request, timeout=None, metadata=None, wait_for_ready=None))]
+    fn send(
+        &self,
+        method: usize,
+        request: &[u8],
+        timeout: Option<f64>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        wait_for_ready: Option<bool>,
+    ) -> PyResult<Operation> {
+        let options = options::read(timeout, metadata, wait_for_ready)?;
+        let (outgoing, request) = (self.outgoing(method, options)?, encoded(request));
+        Ok(Operation::new(async move {
+            let sent = outgoing.object.send(outgoing.method, &request).await;
+            let finish: Finish = Box::new(|py| nothing(py, sent));
+            finish
+        }))
+    }
+
+    /// Opens a call whose reply is a stream.
+    #[pyo3(signature = (method, request, timeout=None, metadata=None, wait_for_ready=None))]
+    fn open_replies(
+        &self,
+        method: usize,
+        request: &[u8],
+        timeout: Option<f64>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        wait_for_ready: Option<bool>,
+    ) -> PyResult<Operation> {
+        let options = options::read(timeout, metadata, wait_for_ready)?;
+        let (outgoing, request) = (self.outgoing(method, options)?, encoded(request));
+        Ok(Operation::new(async move {
+            let Outgoing { object, method } = outgoing;
+            let opened = object.open_reply_stream::<_, Encoded>(method, &request).await;
+            let finish: Finish = Box::new(|py| match opened {
+                Ok(replies) => Ok(Py::new(py, Replies::new(replies))?.into()),
+                Err(status) => Err(failure::error(py, &status)),
+            });
+            finish
+        }))
+    }
+
+    /// Opens a call whose request is a stream.
+    #[pyo3(signature = (method, timeout=None, metadata=None, wait_for_ready=None))]
+    fn open_requests(
+        &self,
+        method: usize,
+        timeout: Option<f64>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        wait_for_ready: Option<bool>,
+    ) -> PyResult<Operation> {
+        let options = options::read(timeout, metadata, wait_for_ready)?;
+        let Outgoing { object, method } = self.outgoing(method, options)?;
+        Ok(Operation::new(async move {
+            let opened = object.open_request_stream::<Encoded, Encoded>(method).await;
+            let finish: Finish = Box::new(|py| match opened {
+                Ok(requests) => Ok(Py::new(py, Requests::with_reply(requests))?.into()),
+                Err(status) => Err(failure::error(py, &status)),
+            });
+            finish
+        }))
+    }
+
+    /// Opens a call whose request and reply are streams: its result is both.
+    #[pyo3(signature = (method, timeout=None, metadata=None, wait_for_ready=None))]
+    fn open_both(
+        &self,
+        method: usize,
+        timeout: Option<f64>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        wait_for_ready: Option<bool>,
+    ) -> PyResult<Operation> {
+        let options = options::read(timeout, metadata, wait_for_ready)?;
+        let Outgoing { object, method } = self.outgoing(method, options)?;
+        Ok(Operation::new(async move {
+            let opened = object.open_both_streams::<Encoded, Encoded>(method).await;
+            let finish: Finish = Box::new(|py| match opened {
+                Ok((requests, replies)) => {
+                    let both = (Requests::alone(requests), Replies::new(replies));
+                    Ok(both.into_pyobject(py)?.unbind().into())
+                }
+                Err(status) => Err(failure::error(py, &status)),
+            });
+            finish
+        }))
+    }
+}

@@ -1,0 +1,43 @@
+//! `nearcall._native`: the native half of the Python package `nearcall`.
+//!
+//! It moves messages as bytes; the half in `python/nearcall` turns them into objects and gives the
+//! calls the shapes that programs of gRPC know.
+//! **Invariants:** no thread of the runtime takes the lock of the interpreter; a thread of Python
+//! that waits here has released it, and looks for signals and for the end of the program.
+//! **Not here:** calls themselves (`nearcall`), messages (Google's protobuf).
+#![forbid(unsafe_code)]
+
+mod call_queue;
+mod client;
+mod failure;
+mod notifier;
+mod operation;
+mod options;
+mod server;
+mod server_call;
+mod slot;
+mod streams;
+mod waiting;
+
+/// The module as Python sees it.
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::client::{Client, Object};
+    #[pymodule_export]
+    use crate::notifier::Notifier;
+    #[pymodule_export]
+    use crate::operation::Operation;
+    #[pymodule_export]
+    use crate::server::Server;
+    #[pymodule_export]
+    use crate::server_call::ServerCall;
+    #[pymodule_export]
+    use crate::streams::{Replies, Requests};
+    #[pymodule_export]
+    use crate::waiting::shutdown;
+
+    /// The version of the package.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,180 @@
+//! Calls that stream, at the caller's end.
+//!
+//! **Invariants:** an end that is dropped before the call has ended cancels it.
+//! **Not here:** the service's end (`server_call.rs`), opening streams (`client.rs`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nearcall::Status;
+use nearcall::client::ReplyMetadata;
+use nearcall::dynamic::Encoded;
+use nearcall::stream::{AsyncReplyStream, AsyncRequestStream};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::client::{nothing, reply};
+use crate::failure;
+use crate::operation::{Finish, Operation};
+use crate::slot::Slot;
+
+/// The replies of a call.
+#[pyclass(frozen)]
+pub(crate) struct Replies(Arc<Slot<AsyncReplyStream<Encoded>>>);
+
+impl Replies {
+    pub(crate) fn new(replies: AsyncReplyStream<Encoded>) -> Self {
+        Self(Slot::new(replies))
+    }
+}
+
+/// Returns an item as bytes, or `None` at the end.
+pub(crate) fn item(py: Python<'_>, next: Result<Option<Encoded>, Status>) -> PyResult<Py<PyAny>> {
+    match next {
+        Ok(Some(item)) => Ok(PyBytes::new(py, item.bytes()).into_any().unbind()),
+        Ok(None) => Ok(py.None()),
+        Err(status) => Err(failure::error(py, &status)),
+    }
+}
+
+#[pymethods]
+impl Replies {
+    /// Receives the next item; `None` at the end of a call that has succeeded.
+    fn next(&self) -> Operation {
+        let slot = Arc::clone(&self.0);
+        Operation::new(async move {
+            let next = slot.run(|mut replies| async move {
+                let next = replies.next().await.transpose();
+                (replies, next)
+            });
+            let next = next.await.unwrap_or_else(Err);
+            let finish: Finish = Box::new(|py| item(py, next));
+            finish
+        })
+    }
+
+    /// Waits for what the service sends before the first item.
+    fn headers(&self) -> Operation {
+        let slot = Arc::clone(&self.0);
+        Operation::new(async move {
+            let headers = slot.run(|mut replies| async move {
+                let headers = replies.headers().await;
+                (replies, headers)
+            });
+            let headers = headers.await;
+            let finish: Finish = Box::new(move |py| match headers {
+                Ok(headers) => Ok(failure::metadata(py, headers.headers())?.into_any().unbind()),
+                Err(status) => Err(failure::error(py, &status)),
+            });
+            finish
+        })
+    }
+
+    /// Returns what came with the end of the call, after that end.
+    fn trailing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let sent = self.0.read(|replies| replies.metadata()).unwrap_or_default();
+        Ok(failure::both(py, &sent)?.0)
+    }
+
+    /// Cancels the call.
+    fn cancel(&self, py: Python<'_>) {
+        py.detach(|| self.0.close());
+    }
+}
+
+/// The requests of a call.
+#[pyclass(frozen)]
+pub(crate) struct Requests(Ends);
+
+enum Ends {
+    /// Their end is that of the call.
+    WithReply(Arc<Slot<AsyncRequestStream<Encoded, Encoded>>>),
+    /// The replies are a stream as well.
+    Alone(Arc<Slot<AsyncRequestStream<Encoded, ()>>>),
+}
+
+impl Requests {
+    pub(crate) fn with_reply(requests: AsyncRequestStream<Encoded, Encoded>) -> Self {
+        Self(Ends::WithReply(Slot::new(requests)))
+    }
+
+    pub(crate) fn alone(requests: AsyncRequestStream<Encoded, ()>) -> Self {
+        Self(Ends::Alone(Slot::new(requests)))
+    }
+}
+
+async fn send<R: nearcall::prost::Message + Default + Send + 'static>(
+    slot: Arc<Slot<AsyncRequestStream<Encoded, R>>>,
+    item: Encoded,
+) -> Result<(), Status> {
+    let sent = slot.run(|mut requests| async move {
+        let sent = requests.send(&item).await;
+        (requests, sent)
+    });
+    sent.await.unwrap_or_else(Err)
+}
+
+#[pymethods]
+impl Requests {
+    /// Sends an item. Waits for credit and for room.
+    fn send(&self, item: &[u8]) -> Operation {
+        let item = Encoded::from(Bytes::copy_from_slice(item));
+        match &self.0 {
+            Ends::WithReply(slot) => {
+                let slot = Arc::clone(slot);
+                Operation::new(async move {
+                    let sent = send(slot, item).await;
+                    let finish: Finish = Box::new(|py| nothing(py, sent));
+                    finish
+                })
+            }
+            Ends::Alone(slot) => {
+                let slot = Arc::clone(slot);
+                Operation::new(async move {
+                    let sent = send(slot, item).await;
+                    let finish: Finish = Box::new(|py| nothing(py, sent));
+                    finish
+                })
+            }
+        }
+    }
+
+    /// Ends the items. The result is the reply with what came after and before it, or `None` where
+    /// the replies are a stream.
+    fn finish(&self) -> Operation {
+        match &self.0 {
+            Ends::WithReply(slot) => {
+                let slot = Arc::clone(slot);
+                Operation::new(async move {
+                    let (result, sent) = match slot.take() {
+                        Ok(requests) => requests.finish_with_metadata().await,
+                        Err(status) => (Err(status), ReplyMetadata::default()),
+                    };
+                    let finish: Finish = Box::new(move |py| {
+                        Ok(reply(py, result, &sent)?.into_pyobject(py)?.unbind().into())
+                    });
+                    finish
+                })
+            }
+            Ends::Alone(slot) => {
+                let slot = Arc::clone(slot);
+                Operation::new(async move {
+                    let ended = match slot.take() {
+                        Ok(requests) => requests.finish().await,
+                        Err(status) => Err(status),
+                    };
+                    let finish: Finish = Box::new(|py| nothing(py, ended));
+                    finish
+                })
+            }
+        }
+    }
+
+    /// Cancels the call.
+    fn cancel(&self, py: Python<'_>) {
+        py.detach(|| match &self.0 {
+            Ends::WithReply(slot) => slot.close(),
+            Ends::Alone(slot) => slot.close(),
+        });
+    }
+}
