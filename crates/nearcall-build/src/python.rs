@@ -159,14 +159,10 @@ fn description(service: &Service, described: &ServiceDescriptor) -> String {
             Kind::RequestStream => "REQUEST_STREAM",
             Kind::BothStreams => "BOTH_STREAMS",
         };
-        let _ = write!(
-            text,
-            "        _codegen.Method(\n            \"{}\",\n            _codegen.{shape},\n            \
-             {},\n            {},\n        ),\n",
-            method.name,
-            class(&types.input()),
-            class(&types.output())
-        );
+        let (request, reply) = (class(&types.input()), class(&types.output()));
+        let lines = [format!("\"{}\"", method.name), format!("_codegen.{shape}"), request, reply];
+        let lines: String = lines.iter().map(|line| format!("            {line},\n")).collect();
+        let _ = write!(text, "        _codegen.Method(\n{lines}        ),\n");
     }
     text + "    ),\n)\n"
 }
@@ -247,7 +243,7 @@ fn registration(service: &Service) -> String {
          servicer: Union[{name}Servicer, {name}AsyncServicer],\n    \
          server: Union[nearcall.Server, nearcall.aio.Server],\n    \
          name: Optional[str] = None,\n) -> None:\n    \
-         \"\"\"Has a server serve ``servicer``: as the object ``name``, if it has several.\"\"\"\n    \
+         \"\"\"Has a server serve ``servicer``, as the object ``name`` of several.\"\"\"\n    \
          server.add_service({}, servicer, name)\n",
         constant(service),
         name = service.name,

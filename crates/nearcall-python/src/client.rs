@@ -7,17 +7,18 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nearcall::client::{AsyncObjectRef, ReplyMetadata};
+use nearcall::client::AsyncObjectRef;
 use nearcall::dynamic::{Encoded, interface_from_descriptor_set};
 use nearcall::service::{Interface, Method};
-use nearcall::{CallOptions, Limits, Status};
+use nearcall::{CallOptions, Limits};
 use pyo3::exceptions::PyIndexError;
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyBytes;
+use pyo3::{Bound, IntoPyObject, Py, PyAny, PyResult, Python, pyclass, pymethods};
 
 use crate::failure;
 use crate::operation::{Finish, Operation};
 use crate::options::{self, duration};
+use crate::results::{nothing, reply};
 use crate::streams::{Replies, Requests};
 use crate::waiting::block_on;
 
@@ -70,11 +71,6 @@ impl Client {
     }
 }
 
-/// Returns `None`, or raises the status.
-pub(crate) fn nothing(py: Python<'_>, result: Result<(), Status>) -> PyResult<Py<PyAny>> {
-    result.map(|()| py.None()).map_err(|status| failure::error(py, &status))
-}
-
 /// An object of a server.
 #[pyclass(frozen)]
 pub(crate) struct Object {
@@ -90,20 +86,6 @@ struct Outgoing {
 
 fn encoded(request: &[u8]) -> Encoded {
     Encoded::from(Bytes::copy_from_slice(request))
-}
-
-/// A reply with what came after and before it.
-type WithMetadata<'py> = (Bound<'py, PyBytes>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
-
-/// Returns a reply and what came beside it.
-pub(crate) fn reply<'py>(
-    py: Python<'py>,
-    result: Result<Encoded, Status>,
-    sent: &ReplyMetadata,
-) -> PyResult<WithMetadata<'py>> {
-    let reply = result.map_err(|status| failure::error(py, &status))?;
-    let (trailing, initial) = failure::both(py, sent)?;
-    Ok((PyBytes::new(py, reply.bytes()), trailing, initial))
 }
 
 impl Object {

@@ -6,9 +6,9 @@
 use nearcall::client::{BadMetadata, Metadata, ReplyMetadata};
 use nearcall::{Code, Status};
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyAnyMethods, PyBytes, PyTuple};
+use pyo3::{Bound, IntoPyObject, Py, PyAny, PyErr, PyResult, Python};
 
 /// Returns the exception `nearcall.RpcError` of a status.
 pub(crate) fn error(py: Python<'_>, status: &Status) -> PyErr {

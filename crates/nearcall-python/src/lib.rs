@@ -13,6 +13,7 @@ mod failure;
 mod notifier;
 mod operation;
 mod options;
+mod results;
 mod server;
 mod server_call;
 mod slot;

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-use pyo3::prelude::*;
+use pyo3::{PyResult, pyclass, pymethods};
 
 /// What operations and servers notify.
 pub(crate) struct Shared {
@@ -61,7 +61,7 @@ impl Notifier {
         let mut ready = self.shared.ready();
         let mut byte = [0; 8];
         match (&self.shared.ours).read(&mut byte) {
-            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error.into()),
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error.into()),
             _ => Ok(std::mem::take(&mut *ready)),
         }
     }

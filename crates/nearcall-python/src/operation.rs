@@ -12,7 +12,7 @@ use std::thread;
 
 use nearcall::{Code, Status};
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::prelude::*;
+use pyo3::{Py, PyAny, PyResult, Python, pyclass, pymethods};
 
 use crate::failure;
 use crate::notifier::Notifier;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nearcall::CallOptions;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
+use pyo3::{Bound, PyAny, PyResult};
 
 use crate::failure::add_entries;
 

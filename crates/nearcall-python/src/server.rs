@@ -9,7 +9,7 @@ use nearcall::Limits;
 use nearcall::dynamic::{DynamicDispatcher, interface_from_descriptor_set};
 use nearcall::server::{ListenOptions, RunningServer, ServerBuilder};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
-use pyo3::prelude::*;
+use pyo3::{Bound, IntoPyObject, PyAny, PyResult, Python, pyclass, pymethods};
 
 use crate::call_queue::{CallQueue, Event, QueuedService};
 use crate::failure;

@@ -11,14 +11,13 @@ use nearcall::dynamic::{DynamicRequest, Encoded};
 use nearcall::observe::Peer;
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender};
 use nearcall::{CallContext, Code, Status};
-use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
+use pyo3::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
 
-use crate::client::nothing;
 use crate::failure;
 use crate::operation::{Finish, Operation};
+use crate::results::{item, nothing};
 use crate::slot::Slot;
-use crate::streams::item;
 
 /// A call, for the thread of the server and for Python.
 pub(crate) struct CallState {

@@ -10,12 +10,12 @@ use nearcall::Status;
 use nearcall::client::ReplyMetadata;
 use nearcall::dynamic::Encoded;
 use nearcall::stream::{AsyncReplyStream, AsyncRequestStream};
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyTuple;
+use pyo3::{Bound, IntoPyObject, PyResult, Python, pyclass, pymethods};
 
-use crate::client::{nothing, reply};
 use crate::failure;
 use crate::operation::{Finish, Operation};
+use crate::results::{item, nothing, reply};
 use crate::slot::Slot;
 
 /// The replies of a call.
@@ -25,15 +25,6 @@ pub(crate) struct Replies(Arc<Slot<AsyncReplyStream<Encoded>>>);
 impl Replies {
     pub(crate) fn new(replies: AsyncReplyStream<Encoded>) -> Self {
         Self(Slot::new(replies))
-    }
-}
-
-/// Returns an item as bytes, or `None` at the end.
-pub(crate) fn item(py: Python<'_>, next: Result<Option<Encoded>, Status>) -> PyResult<Py<PyAny>> {
-    match next {
-        Ok(Some(item)) => Ok(PyBytes::new(py, item.bytes()).into_any().unbind()),
-        Ok(None) => Ok(py.None()),
-        Err(status) => Err(failure::error(py, &status)),
     }
 }
 

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use pyo3::prelude::*;
+use pyo3::{PyResult, Python, pyfunction};
 
 use crate::failure;
 

@@ -492,7 +492,7 @@ def add_ScannerServicer_to_server(
     server: Union[nearcall.Server, nearcall.aio.Server],
     name: Optional[str] = None,
 ) -> None:
-    """Has a server serve ``servicer``: as the object ``name``, if it has several."""
+    """Has a server serve ``servicer``, as the object ``name`` of several."""
     server.add_service(_SCANNER, servicer, name)
 
 
@@ -555,5 +555,5 @@ def add_ScannerAsyncServicer_to_server(
     server: Union[nearcall.Server, nearcall.aio.Server],
     name: Optional[str] = None,
 ) -> None:
-    """Has a server serve ``servicer``: as the object ``name``, if it has several."""
+    """Has a server serve ``servicer``, as the object ``name`` of several."""
     server.add_service(_SCANNER_ASYNC, servicer, name)

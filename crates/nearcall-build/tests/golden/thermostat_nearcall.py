@@ -225,5 +225,5 @@ def add_ThermostatServicer_to_server(
     server: Union[nearcall.Server, nearcall.aio.Server],
     name: Optional[str] = None,
 ) -> None:
-    """Has a server serve ``servicer``: as the object ``name``, if it has several."""
+    """Has a server serve ``servicer``, as the object ``name`` of several."""
     server.add_service(_THERMOSTAT, servicer, name)
