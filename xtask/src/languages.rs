@@ -33,8 +33,6 @@ pub struct Options {
 
 /// The name by which programs load the library: that of its binary interface.
 const SONAME: &str = "libnearcall.so.0";
-/// How long a program may take.
-const RUN_LIMIT: Duration = Duration::from_secs(120);
 /// How long the package for Python may take to be built and tested.
 const PYTHON_LIMIT: Duration = Duration::from_secs(2400);
 /// A program that fails where the package for Python cannot be built.
@@ -87,7 +85,7 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
             let mut misuse = Command::new(&program);
             misuse.arg("misuse").env("LD_LIBRARY_PATH", layout.prefix.join("lib"));
             let what = format!("a program in {}, linked {name}", language.name);
-            let ended = Child::start(&mut misuse)?.finish(RUN_LIMIT)?;
+            let ended = Child::start(&mut misuse)?.finish(cmake::RUN_LIMIT)?;
             ended.map_err(|why| io::Error::other(format!("{what}: {why}")))?;
             writeln!(out, "{what}: ok")?;
         }

@@ -10,6 +10,7 @@
 //! **Not here:** the names of C++ (`names.rs`), the classes (`caller.rs`, `service.rs`).
 
 mod caller;
+mod model;
 mod names;
 mod service;
 mod text;
@@ -18,43 +19,18 @@ use std::path::{Component, Path};
 
 use prost_reflect::{DescriptorPool, FileDescriptor, MethodDescriptor};
 
+use self::model::{CppMethod, CppService};
 use crate::descriptor_set;
 use crate::error::BuildError;
 use crate::extern_paths::ExternPaths;
 use crate::generate::GeneratedFile;
-use crate::model::{self, Method, Service};
+use crate::model::{self as interface, Service};
 use crate::options::{Options, Parts};
 
 /// The version of `nearcall.h` that the generated code is for.
 const ABI: u32 = 1;
 /// The version of `nearcall.hpp`.
 const CPP_VERSION: u32 = 1;
-
-/// A method with its types and its name in C++.
-struct CppMethod<'a> {
-    method: &'a Method,
-    /// Of the function.
-    name: String,
-    /// Of the function that starts it.
-    start: String,
-    input: String,
-    output: String,
-    comment: String,
-}
-
-/// A service with its names in C++.
-struct CppService<'a> {
-    service: &'a Service,
-    caller: String,
-    base: String,
-    /// Of the function that makes a caller.
-    create: String,
-    comment: String,
-    /// In the order of the `.proto` file.
-    methods: Vec<CppMethod<'a>>,
-    /// The name of the constant with the descriptors.
-    descriptor_set: String,
-}
 
 /// Generates a header for each of the files with these names, sorted by name.
 ///
@@ -69,7 +45,7 @@ pub(crate) fn generate(
     check_options(options)?;
     let extern_paths = ExternPaths::new(&options.extern_paths)?;
     let is_generated = |name: &str| !extern_paths.contains(name);
-    let services = model::check_services(pool, &options.renames, is_generated)?;
+    let services = interface::check_services(pool, &options.renames, is_generated)?;
     let files = pool.files().filter(|file| requested.iter().any(|name| name == file.name()));
     let files = files.map(|file| generate_file(pool, &file, &services, options.parts));
     let mut files = files.collect::<Result<Vec<_>, _>>()?;

@@ -293,7 +293,7 @@ class Encoded {
         into = large_.data();
       }
       if (!message.SerializeToArray(into, static_cast<int>(size)))
-        status_ = Status(Code::InvalidArgument, "the message cannot be encoded: a field is missing");
+        status_ = Status(Code::InvalidArgument, "the message cannot be encoded");
       view_ = view(std::string_view(into, size));
     }
   }

@@ -119,7 +119,8 @@ class AnyCall {
   Status refuse(const Status& with) const {
     if (with.ok()) return refuse(Status(Code::Internal, "the service has failed with OK"));
     if (!with.details().empty()) {
-      auto added = Status::take(nearcall_call_add_trailer(call_, kDetailsKey, view(with.details())));
+      const nearcall_view details = view(with.details());
+      auto added = Status::take(nearcall_call_add_trailer(call_, kDetailsKey, details));
       if (!added.ok()) return added;
     }
     const auto code = static_cast<std::uint32_t>(with.code());
@@ -180,8 +181,8 @@ class Call : public detail::AnyCall {
   // Ends a reply that is a stream.
   Result<void> finish() { return answer({}); }
   Result<void> fail(const Status& status) { return refuse(status); }
-  // Has the call answered later, whatever the service returns: see `answered_later`. What is read of
-  // the call, such as its metadata, is read before.
+  // Has the call answered later, whatever the service returns: see `answered_later`. What is read
+  // of the call, such as its metadata, is read before.
   Result<DeferredCall> defer() {
     if (auto* status = nearcall_call_defer(call_)) return Status::take(status);
     is_deferred_ = true;
@@ -365,8 +366,8 @@ class Server::Builder {
     status_ = Status::take(nearcall_server_new(NEARCALL_ABI, &set, &made));
     held_ = Held(made);
   }
-  // Serves a service, which lives until no call uses it any more. `object`: a name, by which callers
-  // address one of several objects (ADDRESS#object), or nothing.
+  // Serves a service, which lives until no call uses it any more. `object`: a name, by which
+  // callers address one of several objects (ADDRESS#object), or nothing.
   Builder& register_service(std::shared_ptr<Service> service, const std::string& object = {}) {
     if (!status_.ok()) return *this;
     if (service == nullptr) {

@@ -6,9 +6,9 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 use std::{fs, io};
 
-use super::RUN_LIMIT;
 use crate::child::{Child, succeed};
 
 /// What generated code for C++ needs, with a command that succeeds where it is.
@@ -18,6 +18,8 @@ const NEEDED: [(&str, &[&str]); 3] = [
     ("CMake", &["cmake", "--version"]),
 ];
 
+/// How long a program may take.
+pub(super) const RUN_LIMIT: Duration = Duration::from_secs(120);
 /// The version that the package says it has.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

@@ -6,7 +6,8 @@
 //!
 //! **Not here:** the class that serves (`service.rs`).
 
-use super::{CppMethod, CppService, text};
+use super::model::{CppMethod, CppService};
+use super::text;
 use crate::model::{Kind, Method};
 
 /// Generates the class.
@@ -77,7 +78,8 @@ fn functions(one: &CppMethod<'_>) -> String {
             "// Starts `{name}`, whose reply is taken later. Destroyed before, the call is \
              cancelled.\n\
              ::nearcall::Result<::nearcall::Pending<{output}>> {start}(\n    {request}{options}) \
-             const {{\n  return caller_.start<{output}>(\n      \"{wire}\", request, options);\n}}\n"
+             const {{\n  return caller_.start<{output}>(\n      \"{wire}\", request, \
+             options);\n}}\n"
         );
     }
     out

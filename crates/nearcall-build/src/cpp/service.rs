@@ -7,7 +7,8 @@
 //!
 //! **Not here:** the class that calls (`caller.rs`).
 
-use super::{CppMethod, CppService, text};
+use super::model::{CppMethod, CppService};
+use super::text;
 use crate::model::Kind;
 
 /// Generates the class.
@@ -19,7 +20,8 @@ pub(super) fn generate(service: &CppService<'_>) -> String {
         (0..).zip(&service.methods).map(|(index, one)| dispatch(index, one)).collect();
     let gap = if comment.is_empty() { "" } else { "//\n" };
     format!(
-        "// Serves {full_name}: implement its methods, and give it to nearcall::Server::builder().\
+        "// Serves {full_name}: implement its methods, and give it to\n\
+         // nearcall::Server::builder().\
          \n\
          // A method may call `call.defer()` and return `nearcall::answered_later()`.\n\
          {gap}{comment}\

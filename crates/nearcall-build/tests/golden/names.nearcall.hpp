@@ -173,7 +173,8 @@ class TCaller {
   ::nearcall::Caller caller_;
 };
 
-// Serves T: implement its methods, and give it to nearcall::Server::builder().
+// Serves T: implement its methods, and give it to
+// nearcall::Server::builder().
 // A method may call `call.defer()` and return `nearcall::answered_later()`.
 //
 // Uses [Nothing] and Vec<u8>, see https://example.org/a_(b).
@@ -275,7 +276,8 @@ class IdleCaller {
   ::nearcall::Caller caller_;
 };
 
-// Serves Idle: implement its methods, and give it to nearcall::Server::builder().
+// Serves Idle: implement its methods, and give it to
+// nearcall::Server::builder().
 // A method may call `call.defer()` and return `nearcall::answered_later()`.
 //
 // Nothing to do.

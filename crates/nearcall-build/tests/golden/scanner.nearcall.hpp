@@ -218,7 +218,8 @@ class ScannerCaller_ {
   ::nearcall::Caller caller_;
 };
 
-// Serves scan.v1.Scanner: implement its methods, and give it to nearcall::Server::builder().
+// Serves scan.v1.Scanner: implement its methods, and give it to
+// nearcall::Server::builder().
 // A method may call `call.defer()` and return `nearcall::answered_later()`.
 //
 // Scans pages. Its interface is shared with programs that do not use nearcall.
@@ -376,7 +377,8 @@ class ScannerAsyncCaller {
   ::nearcall::Caller caller_;
 };
 
-// Serves scan.v1.ScannerAsync: implement its methods, and give it to nearcall::Server::builder().
+// Serves scan.v1.ScannerAsync: implement its methods, and give it to
+// nearcall::Server::builder().
 // A method may call `call.defer()` and return `nearcall::answered_later()`.
 //
 // A name that is made of the other service's.

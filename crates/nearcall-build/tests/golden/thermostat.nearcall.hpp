@@ -109,7 +109,8 @@ class ThermostatCaller {
   ::nearcall::Caller caller_;
 };
 
-// Serves home.v1.Thermostat: implement its methods, and give it to nearcall::Server::builder().
+// Serves home.v1.Thermostat: implement its methods, and give it to
+// nearcall::Server::builder().
 // A method may call `call.defer()` and return `nearcall::answered_later()`.
 //
 // Keeps a room warm.
