@@ -171,14 +171,15 @@ pub(crate) enum Command {
     #[command(before_help = data::EXAMPLES, arg_required_else_help = true)]
     Data(data::DataArgs),
 
-    /// Generate Rust or C++ from .proto files, without a build script
+    /// Generate Rust, C++ or Python from .proto files
     ///
     /// Writes one file per package with its messages, callers and dispatchers, and only if the file
     /// would change; the packages that the files import are generated too. In a build script, use
     /// the crate nearcall-build instead.
     ///
     /// For C++ it writes NAME.nearcall.hpp for each file, with its callers and the bases of its
-    /// services; its messages are those of protoc --cpp_out.
+    /// services; its messages are those of protoc --cpp_out. For Python it is NAME_nearcall.py, and
+    /// protoc --python_out.
     #[command(before_help = r#gen::EXAMPLES)]
     Gen(r#gen::GenArgs),
 

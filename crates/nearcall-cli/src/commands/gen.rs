@@ -180,5 +180,5 @@ Examples:
   nearcall gen shop.proto --out-dir src/generated --include-file all.rs
   nearcall gen home.proto --out-dir src --rename home.v1.House.Scan=ScanRooms
   nearcall gen --descriptor-set home.binpb --out-dir src --without callers
-  nearcall gen --lang cpp home/v1/thermostat.proto --include proto --out-dir generated
+  nearcall gen --lang cpp thermostat.proto --out-dir generated
   nearcall gen --lang python thermostat.proto --out-dir .";
