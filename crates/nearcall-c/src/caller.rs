@@ -14,7 +14,7 @@ use prost::encoding::{DecodeContext, WireType};
 
 use crate::border::{Border, Sized_, border, give_bytes, span};
 use crate::handles::{self, Kind};
-use crate::metadata::{add_entry, give, nearcall_metadata};
+use crate::metadata::{bad_entry, give, nearcall_metadata};
 use crate::status::nearcall_status;
 use crate::types::{
     NEARCALL_NO_WAIT, NEARCALL_WAIT_FOR_READY, nearcall_bytes, nearcall_call_options,
@@ -83,21 +83,7 @@ impl Border {
         for entry in self.array("options.entries", options.entries, options.entry_count)? {
             let key = self.text("options.entries.key", entry.key)?;
             let value = self.bytes("options.entries.value", entry.value)?;
-            let before = std::cell::Cell::new(Some(read));
-            let added = std::cell::Cell::new(None);
-            add_entry(
-                key,
-                value,
-                |key, value| {
-                    let options = before.take().unwrap_or_default();
-                    options.metadata(key, value).map(|options| added.set(Some(options)))
-                },
-                |key, value| {
-                    let options = before.take().unwrap_or_default();
-                    options.metadata_bin(key, value).map(|options| added.set(Some(options)))
-                },
-            )?;
-            read = added.take().unwrap_or_default();
+            read = read.metadata_bin(key, value).map_err(bad_entry)?;
         }
         Ok(read)
     }

@@ -1,6 +1,6 @@
 //! What goes beside messages.
 //!
-//! **Invariants:** an entry whose key ends in `-bin` has bytes for its value, any other text.
+//! **Invariants:** a value is bytes; whether they have to be text, the runtime judges by the key.
 //! **Not here:** which entries are allowed (`nearcall::client::BadMetadata`), reading those of a
 //! reply (`results.rs`).
 
@@ -11,31 +11,9 @@ use nearcall::client::{BadMetadata, ReplyMetadata};
 /// thread.
 pub struct nearcall_metadata(pub(crate) ReplyMetadata);
 
-/// Looks an entry up by what its key says of its value.
-pub(crate) fn kind_of<'a>(
-    key: &str,
-    text: impl FnOnce(&str) -> Option<&'a str>,
-    bytes: impl FnOnce(&str) -> Option<&'a [u8]>,
-) -> Option<&'a [u8]> {
-    if key.ends_with("-bin") { bytes(key) } else { text(key).map(str::as_bytes) }
-}
-
-/// Adds an entry by what its key says of its value.
-pub(crate) fn add_entry(
-    key: &str,
-    value: &[u8],
-    text: impl FnOnce(&str, &str) -> Result<(), BadMetadata>,
-    bytes: impl FnOnce(&str, &[u8]) -> Result<(), BadMetadata>,
-) -> Result<(), Status> {
-    let added = match (key.ends_with("-bin"), std::str::from_utf8(value)) {
-        (true, _) => bytes(key, value),
-        (false, Ok(value)) => text(key, value),
-        (false, Err(_)) => {
-            let text = format!("the value of `{key}` is not text; end the key in `-bin`");
-            return Err(Status::invalid_argument(text));
-        }
-    };
-    added.map_err(|error| Status::invalid_argument(error.to_string()))
+#[cold]
+pub(crate) fn bad_entry(error: BadMetadata) -> Status {
+    Status::invalid_argument(error.to_string())
 }
 
 pub(crate) fn give(metadata: ReplyMetadata) -> *mut nearcall_metadata {

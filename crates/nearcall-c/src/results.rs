@@ -9,7 +9,7 @@ use bytes::Bytes;
 use nearcall::client::ReplyMetadata;
 
 use crate::border::{Border, put_entry, value_or};
-use crate::metadata::{kind_of, nearcall_metadata};
+use crate::metadata::nearcall_metadata;
 use crate::status::nearcall_status;
 use crate::types::{nearcall_bytes, nearcall_view};
 
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn nearcall_status_entry(
         value_or(0, |at| {
             let (key, status) = (at.text("key", key).ok()?, at.status(status)?);
             let metadata = status.status.metadata();
-            put_entry(at, value, kind_of(key, |key| metadata.get(key), |key| metadata.get_bin(key)))
+            put_entry(at, value, metadata.get_bin(key))
         })
     }
 }
@@ -130,8 +130,7 @@ pub unsafe extern "C" fn nearcall_metadata_trailer(
     unsafe {
         value_or(0, |at| {
             let (key, metadata) = (at.text("key", key).ok()?, at.metadata(metadata)?);
-            let found = kind_of(key, |key| metadata.get(key), |key| metadata.get_bin(key));
-            put_entry(at, value, found)
+            put_entry(at, value, metadata.get_bin(key))
         })
     }
 }
@@ -147,8 +146,7 @@ pub unsafe extern "C" fn nearcall_metadata_header(
     unsafe {
         value_or(0, |at| {
             let (key, metadata) = (at.text("key", key).ok()?, at.metadata(metadata)?.headers());
-            let found = kind_of(key, |key| metadata.get(key), |key| metadata.get_bin(key));
-            put_entry(at, value, found)
+            put_entry(at, value, metadata.get_bin(key))
         })
     }
 }

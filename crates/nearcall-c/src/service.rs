@@ -15,9 +15,8 @@ use nearcall::stream::{ItemReceiver, ItemSender};
 use nearcall::{Context, Status};
 
 use crate::border::{Border, border, give_bytes, put_entry, value_or};
-use crate::caller::Request;
 use crate::handles::{self, Kind};
-use crate::metadata::{add_entry, kind_of};
+use crate::metadata::bad_entry;
 use crate::status::{code, nearcall_status};
 use crate::types::{
     NEARCALL_SHAPE_BOTH_STREAMS, NEARCALL_SHAPE_ONEWAY, NEARCALL_SHAPE_REPLY_STREAM,
@@ -394,7 +393,7 @@ pub unsafe extern "C" fn nearcall_call_send(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            let item = Encoded::from(Request(at.bytes("item", item)?).0.to_vec());
+            let item = Encoded::from(at.bytes("item", item)?.to_vec());
             let replies = at.call(call)?.streams().replies;
             let replies = replies.ok_or_else(|| {
                 Status::failed_precondition("the reply of this method is no stream")
@@ -448,7 +447,7 @@ pub unsafe extern "C" fn nearcall_call_entry(
         value_or(0, |at| {
             let (key, current) = (at.text("key", key).ok()?, at.current(call).ok()?);
             let metadata = current.context.metadata();
-            put_entry(at, value, kind_of(key, |key| metadata.get(key), |key| metadata.get_bin(key)))
+            put_entry(at, value, metadata.get_bin(key))
         })
     }
 }
@@ -481,12 +480,7 @@ pub unsafe extern "C" fn nearcall_call_add_trailer(
     value: nearcall_view,
 ) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
-    unsafe {
-        border(|at| {
-            let (key, value) = (at.text("key", key)?, at.bytes("value", value)?);
-            with_entry(at, call, key, value, false)
-        })
-    }
+    unsafe { border(|at| add_entry(at, call, key, value, false)) }
 }
 
 /// Sends an entry before the first item and the reply.
@@ -497,57 +491,25 @@ pub unsafe extern "C" fn nearcall_call_add_header(
     value: nearcall_view,
 ) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
-    unsafe {
-        border(|at| {
-            let (key, value) = (at.text("key", key)?, at.bytes("value", value)?);
-            with_entry(at, call, key, value, true)
-        })
-    }
+    unsafe { border(|at| add_entry(at, call, key, value, true)) }
 }
 
-fn with_entry(
+fn add_entry(
     at: &Border,
     call: nearcall_call,
-    key: &str,
-    value: &[u8],
+    key: *const c_char,
+    value: nearcall_view,
     is_header: bool,
 ) -> Result<(), Status> {
-    match at.call(call)? {
-        Phase::Now(current) => {
-            let to = current.context;
-            match is_header {
-                true => add_entry(
-                    key,
-                    value,
-                    |key, value| to.add_header(key, value),
-                    |key, value| to.add_header_bin(key, value),
-                ),
-                false => add_entry(
-                    key,
-                    value,
-                    |key, value| to.add_reply_metadata(key, value),
-                    |key, value| to.add_reply_metadata_bin(key, value),
-                ),
-            }
-        }
-        Phase::Later(later) => {
-            let mut responder = lock(&later.responder);
-            let Some(to) = responder.as_mut() else { return Ok(()) };
-            let to = RefCell::new(to);
-            match is_header {
-                true => add_entry(
-                    key,
-                    value,
-                    |key, value| to.borrow_mut().add_header(key, value),
-                    |key, value| to.borrow_mut().add_header_bin(key, value),
-                ),
-                false => add_entry(
-                    key,
-                    value,
-                    |key, value| to.borrow_mut().add_reply_metadata(key, value),
-                    |key, value| to.borrow_mut().add_reply_metadata_bin(key, value),
-                ),
-            }
-        }
-    }
+    let (key, value) = (at.text("key", key)?, at.bytes("value", value)?);
+    let added = match (at.call(call)?, is_header) {
+        (Phase::Now(current), true) => current.context.add_header_bin(key, value),
+        (Phase::Now(current), false) => current.context.add_reply_metadata_bin(key, value),
+        (Phase::Later(later), _) => match (lock(&later.responder).as_mut(), is_header) {
+            (Some(to), true) => to.add_header_bin(key, value),
+            (Some(to), false) => to.add_reply_metadata_bin(key, value),
+            (None, _) => Ok(()),
+        },
+    };
+    added.map_err(bad_entry)
 }

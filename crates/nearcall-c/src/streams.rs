@@ -13,7 +13,7 @@ use nearcall::dynamic::Encoded;
 use nearcall::stream::{ReplyStream, RequestStream};
 
 use crate::border::{Border, border, give_bytes};
-use crate::caller::Request;
+use crate::caller::{Caller, Request};
 use crate::handles::{self, Kind};
 use crate::metadata::{give, nearcall_metadata};
 use crate::status::nearcall_status;
@@ -56,13 +56,11 @@ pub unsafe extern "C" fn nearcall_open_reply_stream(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            at.place("stream", stream)?;
             let method = at.text("method", method)?;
             let request = Request(at.bytes("request", request)?);
-            let replies = at.with_caller(caller, options, |caller| {
-                caller.open_reply_stream(method, &request)
-            })?;
-            at.put("stream", stream, add(None, Some(replies))?)
+            open(at, caller, options, stream, |caller| {
+                Ok((None, Some(caller.open_reply_stream(method, &request)?)))
+            })
         })
     }
 }
@@ -79,11 +77,10 @@ pub unsafe extern "C" fn nearcall_open_request_stream(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            at.place("stream", stream)?;
             let method = at.text("method", method)?;
-            let open = |caller: &crate::caller::Caller| caller.open_request_stream(method);
-            let requests = at.with_caller(caller, options, open)?;
-            at.put("stream", stream, add(Some(Requests::WithReply(requests)), None)?)
+            open(at, caller, options, stream, |caller| {
+                Ok((Some(Requests::WithReply(caller.open_request_stream(method)?)), None))
+            })
         })
     }
 }
@@ -99,21 +96,27 @@ pub unsafe extern "C" fn nearcall_open_both_streams(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            at.place("stream", stream)?;
             let method = at.text("method", method)?;
-            let open = |caller: &crate::caller::Caller| caller.open_both_streams(method);
-            let (requests, replies) = at.with_caller(caller, options, open)?;
-            at.put("stream", stream, add(Some(Requests::Alone(requests)), Some(replies))?)
+            open(at, caller, options, stream, |caller| {
+                let (requests, replies) = caller.open_both_streams(method)?;
+                Ok((Some(Requests::Alone(requests)), Some(replies)))
+            })
         })
     }
 }
 
-fn add(
-    requests: Option<Requests>,
-    replies: Option<ReplyStream<Encoded>>,
-) -> Result<nearcall_stream, Status> {
-    let stream = Stream { requests: RefCell::new(requests), replies: RefCell::new(replies) };
-    Ok(nearcall_stream { id: handles::add_local(stream)? })
+/// Opens the two directions of a call, as far as it has them, and gives it a handle.
+fn open(
+    at: &Border,
+    caller: nearcall_caller,
+    options: *const nearcall_call_options,
+    stream: *mut nearcall_stream,
+    open: impl FnOnce(&Caller) -> Result<(Option<Requests>, Option<ReplyStream<Encoded>>), Status>,
+) -> Result<(), Status> {
+    at.place("stream", stream)?;
+    let (requests, replies) = at.with_caller(caller, options, open)?;
+    let opened = Stream { requests: RefCell::new(requests), replies: RefCell::new(replies) };
+    at.put("stream", stream, nearcall_stream { id: handles::add_local(opened)? })
 }
 
 /// Sends an item of the request. Waits for credit and for room.

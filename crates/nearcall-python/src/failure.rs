@@ -66,8 +66,7 @@ fn entries<'py, 'a>(
 /// Adds the entries of an iterable of pairs, by what their keys say of their values.
 pub(crate) fn add_entries(
     from: &Bound<'_, PyAny>,
-    mut text: impl FnMut(&str, &str) -> Result<(), BadMetadata>,
-    mut bytes: impl FnMut(&str, &[u8]) -> Result<(), BadMetadata>,
+    mut add: impl FnMut(&str, &[u8]) -> Result<(), BadMetadata>,
 ) -> PyResult<()> {
     for (index, pair) in from.try_iter()?.enumerate() {
         let wrong = |what: &str| {
@@ -77,8 +76,8 @@ pub(crate) fn add_entries(
         let (key, value): (String, Bound<'_, PyAny>) =
             pair?.extract().map_err(|_| wrong("a str, or bytes for a key in `-bin`"))?;
         let added = match key.ends_with("-bin") {
-            true => bytes(&key, value.extract().map_err(|_| wrong("bytes"))?),
-            false => text(&key, &value.extract::<String>().map_err(|_| wrong("a str"))?),
+            true => add(&key, value.extract().map_err(|_| wrong("bytes"))?),
+            false => add(&key, value.extract::<String>().map_err(|_| wrong("a str"))?.as_bytes()),
         };
         added.map_err(|error| PyValueError::new_err(format!("metadata[{index}]: {error}")))?;
     }

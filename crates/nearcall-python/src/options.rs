@@ -3,7 +3,6 @@
 //! **Invariants:** what is not given is as the method and the client have it.
 //! **Not here:** their meaning (`nearcall::CallOptions`).
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use nearcall::CallOptions;
@@ -32,13 +31,10 @@ pub(crate) fn read(
         options = options.wait_for_ready(waits);
     }
     if let Some(entries) = metadata {
-        let kept = Cell::new(options);
-        add_entries(
-            entries,
-            |key, value| kept.take().metadata(key, value).map(|options| kept.set(options)),
-            |key, value| kept.take().metadata_bin(key, value).map(|options| kept.set(options)),
-        )?;
-        options = kept.into_inner();
+        add_entries(entries, |key, value| {
+            options = std::mem::take(&mut options).metadata_bin(key, value)?;
+            Ok(())
+        })?;
     }
     Ok(Some(options))
 }

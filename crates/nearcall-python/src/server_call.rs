@@ -193,21 +193,13 @@ impl ServerCall {
     /// Adds what is sent with the end of the call.
     fn add_trailing(&self, entries: &Bound<'_, PyAny>) -> PyResult<()> {
         let context = &self.0.context;
-        failure::add_entries(
-            entries,
-            |key, value| context.add_reply_metadata(key, value),
-            |key, value| context.add_reply_metadata_bin(key, value),
-        )
+        failure::add_entries(entries, |key, value| context.add_reply_metadata_bin(key, value))
     }
 
     /// Sends entries before the first item and the reply.
     fn send_initial(&self, entries: &Bound<'_, PyAny>) -> PyResult<()> {
         let context = &self.0.context;
-        failure::add_entries(
-            entries,
-            |key, value| context.add_header(key, value),
-            |key, value| context.add_header_bin(key, value),
-        )?;
+        failure::add_entries(entries, |key, value| context.add_header_bin(key, value))?;
         context.send_headers();
         Ok(())
     }
