@@ -146,6 +146,12 @@ impl Address {
     /// whose waiters spin while that pays and then sleep.
     pub const MECHANISM_DEFAULT: Mechanism = Mechanism::Shm;
 
+    /// Returns whether it is one of another machine, which a transport carries: `grpc://` and
+    /// `grpcs://`.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.at, At::Remote(_))
+    }
+
     /// Parses the address of a listener, as [`Server::listen`](crate::Server::listen) does. Text of
     /// clients is parsed by `FromStr`.
     ///
@@ -154,7 +160,7 @@ impl Address {
     /// It cannot be parsed, or a part of it is for clients only.
     pub fn of_listener(text: &str) -> Result<Self, BadAddress> {
         let address = Self::parse(text)?;
-        let why = if let At::Remote(_) = address.at {
+        let why = if address.is_remote() {
             NOT_LISTENED.to_owned()
         } else if let Some(Via::Automatic) = address.via {
             "`via=auto` is for clients; a server says by `Limits::switches_per_minute_max` how \

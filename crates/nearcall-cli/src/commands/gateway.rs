@@ -130,7 +130,8 @@ fn forwarded(text: &str) -> Result<Forwarded, String> {
 }
 
 pub(super) fn run(args: &GatewayArgs) -> anyhow::Result<End> {
-    if args.exposed.iter().any(|it| it.server.starts_with("grpc")) {
+    let is_remote = |it: &Exposed| it.server.parse().is_ok_and(|at: Address| at.is_remote());
+    if args.exposed.iter().any(is_remote) {
         // Servers of other machines are exposed as those of this one.
         outbound(args).install()?;
     }

@@ -47,9 +47,10 @@ enum HealthCaller {
 }
 
 impl HealthCaller {
-    fn new(client: &Client, address: &str) -> Result<Self, String> {
+    fn new(client: &Client, address: &Address) -> Result<Self, String> {
         let options = CallOptions::new().deadline(ASK_TIMEOUT);
-        if ["grpc://", "grpcs://"].iter().any(|scheme| address.starts_with(scheme)) {
+        let (is_remote, address) = (address.is_remote(), &*address.to_string());
+        if is_remote {
             let caller = AsyncDynamicCaller::new(client, address, "grpc.health.v1.Health");
             let caller = caller.map_err(|status| status.message().to_owned())?;
             return Ok(Self::Remote(caller.with(options)));
@@ -117,7 +118,7 @@ impl Exposed {
         };
         let caller = AsyncDynamicCaller::new(client, address, interface)
             .map_err(|status| refuse(status.message().to_owned()))?;
-        let server = HealthCaller::new(client, address).map_err(refuse)?;
+        let server = HealthCaller::new(client, &parsed).map_err(refuse)?;
         servers.targets.push(Target { caller, server, object });
         Ok(())
     }
