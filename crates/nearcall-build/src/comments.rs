@@ -1,4 +1,5 @@
-//! Rewrites the comments of a `.proto` file for rustdoc, before prost turns them into docs.
+//! Comments of a `.proto` file: rewritten for rustdoc, before prost turns them into docs, and plain
+//! for other languages.
 //!
 //! # Invariants
 //!
@@ -12,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::iter;
 
+use prost_reflect::FileDescriptor;
 use prost_types::source_code_info::Location;
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto};
 
@@ -42,6 +44,25 @@ pub(crate) fn prepare(file: &mut FileDescriptorProto) {
             }
         }
     }
+}
+
+/// Returns the comment above an item, or else behind it, by its descriptor path; empty if there is
+/// none. Its lines have no character that ends them elsewhere, or moves what is shown.
+pub(crate) fn plain(file: &FileDescriptor, path: &[i32]) -> String {
+    let info = file.file_descriptor_proto().source_code_info.as_ref();
+    let mut locations = info.into_iter().flat_map(|info| &info.location);
+    let Some(location) = locations.find(|location| location.path == path) else {
+        return String::new();
+    };
+    let leading = location.leading_comments().trim_end();
+    let text = if leading.is_empty() { location.trailing_comments() } else { leading };
+    plain_text(text)
+}
+
+fn plain_text(comment: &str) -> String {
+    let lines = comment.trim_end().lines();
+    let lines = lines.map(|line| line.chars().filter_map(sanitize).collect::<String>());
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The items that prost looks up: descriptor path, and the comment for an item that has none.
@@ -163,7 +184,8 @@ fn ends_in_address(out: &str) -> bool {
     word.contains("http://") || word.contains("https://")
 }
 
-/// Drops control and bidirectional formatting characters, which rustc refuses in comments.
+/// Drops control and bidirectional formatting characters, which rustc refuses in comments, and by
+/// which a comment of Python ends.
 fn sanitize(char: char) -> Option<char> {
     match char {
         '\t' => Some(' '),
@@ -178,7 +200,7 @@ const INDENT_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
-    use super::escape;
+    use super::{escape, plain_text};
 
     #[track_caller]
     fn check(comment: &str, expected: &str) {
@@ -221,5 +243,6 @@ mod tests {
     #[test]
     fn characters_that_rustc_refuses_are_dropped() {
         check(" a\u{202e}b\rc\td", " abc d\n");
+        assert_eq!(plain_text(" a\u{202e}b\rc\td\n\n e\n"), " abc d\n\n e");
     }
 }

@@ -18,7 +18,7 @@ use crate::error::BuildError;
 use crate::generate::GeneratedFile;
 use crate::model::{self, Kind, Service};
 use crate::options::Options;
-use crate::{descriptor_set, names};
+use crate::{comments, descriptor_set, names};
 
 /// The interface of the package that generated code needs: `nearcall.codegen.API`.
 const API: u32 = 1;
@@ -275,12 +275,10 @@ fn comment(service: &ServiceDescriptor) -> String {
     comment_at(&service.parent_file(), service.path())
 }
 
-/// Returns the comment above an item, without the blank that follows `//`.
+/// Returns the comment of an item, without the blank that follows `//`.
 fn comment_at(file: &FileDescriptor, path: &[i32]) -> String {
-    let info = file.file_descriptor_proto().source_code_info.as_ref();
-    let found = info.and_then(|info| info.location.iter().find(|one| one.path == path));
-    let text = found.and_then(|one| one.leading_comments.as_deref()).unwrap_or_default();
-    let lines = text.lines().map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end());
+    let comment = comments::plain(file, path);
+    let lines = comment.lines().map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end());
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 

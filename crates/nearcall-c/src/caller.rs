@@ -5,12 +5,10 @@
 
 use std::ffi::c_char;
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::Bytes;
 use nearcall::Client;
-use nearcall::dynamic::{DynamicCaller, Encoded};
+use nearcall::dynamic::{DynamicCaller, Encoded, EncodedSlice};
 use nearcall::{CallOptions, Status};
-use prost::DecodeError;
-use prost::encoding::{DecodeContext, WireType};
 
 use crate::border::{Border, Sized_, border, give_bytes, span};
 use crate::handles::{self, Kind};
@@ -29,35 +27,6 @@ pub(crate) type Caller = DynamicCaller;
 
 impl Kind for Caller {
     const NAME: &'static str = "caller";
-}
-
-/// A message where its owner has it.
-#[derive(Debug)]
-pub(crate) struct Request<'a>(pub(crate) &'a [u8]);
-
-impl prost::Message for Request<'_> {
-    fn encode_raw(&self, into: &mut impl BufMut) {
-        into.put_slice(self.0);
-    }
-
-    fn encoded_len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Not called: it is only sent.
-    fn merge_field(
-        &mut self,
-        tag: u32,
-        wire_type: WireType,
-        from: &mut impl Buf,
-        context: DecodeContext,
-    ) -> Result<(), DecodeError> {
-        prost::encoding::skip_field(wire_type, tag, from, context)
-    }
-
-    fn clear(&mut self) {
-        self.0 = &[];
-    }
 }
 
 impl Border {
@@ -155,7 +124,7 @@ pub unsafe extern "C" fn nearcall_call_method(
             at.put("reply", reply, give_bytes(Bytes::new()))?;
             at.put_if_wanted(metadata, std::ptr::null_mut);
             let method = at.text("method", method)?;
-            let request = Request(at.bytes("request", request)?);
+            let request = EncodedSlice::new(at.bytes("request", request)?);
             let encoded = at.with_caller(caller, options, |caller| {
                 if metadata.is_null() {
                     return caller.call(method, &request);
@@ -181,7 +150,7 @@ pub unsafe extern "C" fn nearcall_send(
     unsafe {
         border(|at| {
             let method = at.text("method", method)?;
-            let request = Request(at.bytes("request", request)?);
+            let request = EncodedSlice::new(at.bytes("request", request)?);
             at.with_caller(caller, options, |caller| caller.send(method, &request))
         })
     }

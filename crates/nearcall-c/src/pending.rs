@@ -9,10 +9,9 @@ use std::ffi::c_char;
 use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::PendingCall;
-use nearcall::dynamic::Encoded;
+use nearcall::dynamic::{Encoded, EncodedSlice};
 
 use crate::border::{border, give_bytes, value_or};
-use crate::caller::Request;
 use crate::handles::{self, Kind};
 use crate::metadata::{give, nearcall_metadata};
 use crate::status::nearcall_status;
@@ -41,7 +40,7 @@ pub unsafe extern "C" fn nearcall_start(
         border(|at| {
             at.place("pending", pending)?;
             let method = at.text("method", method)?;
-            let request = Request(at.bytes("request", request)?);
+            let request = EncodedSlice::new(at.bytes("request", request)?);
             let started = at.with_caller(caller, options, |caller| {
                 caller.start(method, &request).ensure_started()
             })?;

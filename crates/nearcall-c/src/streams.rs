@@ -9,11 +9,11 @@ use std::ffi::c_char;
 use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::ReplyMetadata;
-use nearcall::dynamic::Encoded;
+use nearcall::dynamic::{Encoded, EncodedSlice};
 use nearcall::stream::{ReplyStream, RequestStream};
 
 use crate::border::{Border, border, give_bytes};
-use crate::caller::{Caller, Request};
+use crate::caller::Caller;
 use crate::handles::{self, Kind};
 use crate::metadata::{give, nearcall_metadata};
 use crate::status::nearcall_status;
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn nearcall_open_reply_stream(
     unsafe {
         border(|at| {
             let method = at.text("method", method)?;
-            let request = Request(at.bytes("request", request)?);
+            let request = EncodedSlice::new(at.bytes("request", request)?);
             open(at, caller, options, stream, |caller| {
                 Ok((None, Some(caller.open_reply_stream(method, &request)?)))
             })

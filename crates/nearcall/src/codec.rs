@@ -277,6 +277,50 @@ impl Message for Encoded {
     }
 }
 
+/// A message as bytes that are its owner's, to be sent from where they lie. Not received: what is
+/// received is [`Encoded`].
+///
+/// ```
+/// use nearcall::dynamic::{Encoded, EncodedSlice};
+///
+/// let owned = vec![0x08, 7];
+/// assert_eq!(Encoded::new(&EncodedSlice::new(&owned))?.decode::<u32>()?, 7);
+/// # Ok::<(), nearcall::Status>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct EncodedSlice<'a>(&'a [u8]);
+
+impl<'a> EncodedSlice<'a> {
+    /// Takes the bytes of a message that something else has marshalled.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Message for EncodedSlice<'_> {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        buf.put_slice(self.0);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        context: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        prost::encoding::skip_field(wire_type, tag, buf, context)
+    }
+
+    fn clear(&mut self) {
+        self.0 = &[];
+    }
+}
+
 /// A message of whatever type, for code that is compiled once and sends it.
 #[derive(Clone, Copy)]
 pub(crate) struct AnyMessage<'a>(&'a dyn Marshal);

@@ -36,4 +36,4 @@ pub use self::async_caller::AsyncDynamicCaller;
 pub use self::caller::DynamicCaller;
 pub use self::description::interface_from_descriptor_set;
 pub use self::service::{DynamicDispatcher, DynamicRequest, DynamicService};
-pub use crate::codec::Encoded;
+pub use crate::codec::{Encoded, EncodedSlice};

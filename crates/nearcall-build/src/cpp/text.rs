@@ -8,38 +8,22 @@
 
 use prost_reflect::FileDescriptor;
 
+use crate::comments;
+
 /// Renders the comment of an item as lines that begin with `//`; empty if there is none.
 pub(super) fn comment(file: &FileDescriptor, path: &[i32]) -> String {
-    let info = file.file_descriptor_proto().source_code_info.as_ref();
-    let mut locations = info.into_iter().flat_map(|info| &info.location);
-    let Some(location) = locations.find(|location| location.path == path) else {
-        return String::new();
-    };
-    let leading = location.leading_comments().trim_end();
-    let text = if leading.is_empty() { location.trailing_comments() } else { leading };
-    render(text)
+    render(&comments::plain(file, path))
 }
 
 fn render(comment: &str) -> String {
     let mut out = String::new();
     for line in comment.trim_end().lines() {
-        let line: String = line.chars().filter_map(sanitize).collect();
         // One before the end of the line would continue the comment.
         let line = line.trim_end_matches(|char: char| char == '\\' || char.is_whitespace());
         let blank = if line.is_empty() || line.starts_with(' ') { "" } else { " " };
         out += &format!("//{blank}{line}\n");
     }
     out
-}
-
-/// Drops control and bidirectional formatting characters.
-fn sanitize(char: char) -> Option<char> {
-    match char {
-        '\t' => Some(' '),
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => None,
-        char if char.is_control() => None,
-        char => Some(char),
-    }
 }
 
 /// Indents lines that are not empty.
@@ -102,7 +86,6 @@ mod tests {
     #[test]
     fn comments_end_with_their_lines() {
         assert_eq!(render(" a */ b\n\n c \\ \\\n"), "// a */ b\n//\n// c\n");
-        assert_eq!(render("a\u{202e}b\tc"), "// ab c\n");
         assert_eq!(render(" \n"), "");
     }
 

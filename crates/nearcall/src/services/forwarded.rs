@@ -10,13 +10,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Wake, Waker};
 
-use bytes::{Buf, BufMut};
+use bytes::Buf;
 use nearcall_os::library::{Caller, EndNotice, PendingReply, ReplyPart, RequestPart};
-use prost::DecodeError;
-use prost::encoding::{DecodeContext, WireType};
 
 use crate::borrowed::BorrowedBody;
-use crate::codec::Message;
+use crate::codec::EncodedSlice;
 use crate::deadline::Deadline;
 use crate::interface::MethodKind;
 use crate::peer::Peer;
@@ -100,7 +98,7 @@ impl PendingReply for ForwardedCall {
                     let extras = &sink.cancellation().extras;
                     extras.change(|extras| extras.metadata.append(reply.metadata));
                 }
-                sink.finish(Ok(&EncodedSlice(body)));
+                sink.finish(Ok(&EncodedSlice::new(body)));
             }
             Err(status) => sink.fail(&status),
         }
@@ -152,30 +150,4 @@ impl Wake for Notices {
         // Outside the lock: a notice runs code of the library.
         drop(notices);
     }
-}
-
-/// A message that another build has marshalled. Only ever sent.
-#[derive(Debug)]
-struct EncodedSlice<'a>(&'a [u8]);
-
-impl Message for EncodedSlice<'_> {
-    fn encode_raw(&self, buf: &mut impl BufMut) {
-        buf.put_slice(self.0);
-    }
-
-    fn encoded_len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn merge_field(
-        &mut self,
-        tag: u32,
-        wire_type: WireType,
-        buf: &mut impl Buf,
-        context: DecodeContext,
-    ) -> Result<(), DecodeError> {
-        prost::encoding::skip_field(wire_type, tag, buf, context)
-    }
-
-    fn clear(&mut self) {}
 }
