@@ -13,12 +13,12 @@ use nearcall::service::{Interface, Method};
 use nearcall::{CallOptions, Limits};
 use pyo3::exceptions::PyIndexError;
 use pyo3::types::PyBytes;
-use pyo3::{Bound, IntoPyObject, Py, PyAny, PyResult, Python, pyclass, pymethods};
+use pyo3::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
 
 use crate::failure;
-use crate::operation::{Finish, Operation};
+use crate::operation::Operation;
 use crate::options::{self, duration};
-use crate::results::{nothing, reply};
+use crate::results::{nothing, opened_as, reply};
 use crate::streams::{Replies, Requests};
 use crate::waiting::block_on;
 
@@ -63,11 +63,7 @@ impl Client {
             true => Duration::MAX,
             false => duration("timeout", timeout)?,
         };
-        Ok(Operation::new(async move {
-            let found = client.hunt_async(&address, timeout).await;
-            let finish: Finish = Box::new(|py| nothing(py, found));
-            finish
-        }))
+        Ok(Operation::new(async move { client.hunt_async(&address, timeout).await }, nothing))
     }
 }
 
@@ -143,14 +139,11 @@ impl Object {
     ) -> PyResult<Operation> {
         let options = options::read(timeout, metadata, wait_for_ready)?;
         let (outgoing, request) = (self.outgoing(method, options)?, encoded(request));
-        Ok(Operation::new(async move {
+        let call = async move {
             let call = outgoing.object.call::<_, Encoded>(outgoing.method, &request);
-            let (result, sent) = call.with_metadata().await;
-            let finish: Finish = Box::new(move |py| {
-                Ok(reply(py, result, &sent)?.into_pyobject(py)?.unbind().into())
-            });
-            finish
-        }))
+            call.with_metadata().await
+        };
+        Ok(Operation::new(call, reply))
     }
 
     /// Sends a one-way message.
@@ -165,11 +158,8 @@ impl Object {
     ) -> PyResult<Operation> {
         let options = options::read(timeout, metadata, wait_for_ready)?;
         let (outgoing, request) = (self.outgoing(method, options)?, encoded(request));
-        Ok(Operation::new(async move {
-            let sent = outgoing.object.send(outgoing.method, &request).await;
-            let finish: Finish = Box::new(|py| nothing(py, sent));
-            finish
-        }))
+        let send = async move { outgoing.object.send(outgoing.method, &request).await };
+        Ok(Operation::new(send, nothing))
     }
 
     /// Opens a call whose reply is a stream.
@@ -184,15 +174,11 @@ impl Object {
     ) -> PyResult<Operation> {
         let options = options::read(timeout, metadata, wait_for_ready)?;
         let (outgoing, request) = (self.outgoing(method, options)?, encoded(request));
-        Ok(Operation::new(async move {
+        let open = async move {
             let Outgoing { object, method } = outgoing;
-            let opened = object.open_reply_stream::<_, Encoded>(method, &request).await;
-            let finish: Finish = Box::new(|py| match opened {
-                Ok(replies) => Ok(Py::new(py, Replies::new(replies))?.into()),
-                Err(status) => Err(failure::error(py, &status)),
-            });
-            finish
-        }))
+            object.open_reply_stream::<_, Encoded>(method, &request).await
+        };
+        Ok(Operation::new(open, |py, opened| opened_as(py, opened.map(Replies::new))))
     }
 
     /// Opens a call whose request is a stream.
@@ -206,14 +192,8 @@ impl Object {
     ) -> PyResult<Operation> {
         let options = options::read(timeout, metadata, wait_for_ready)?;
         let Outgoing { object, method } = self.outgoing(method, options)?;
-        Ok(Operation::new(async move {
-            let opened = object.open_request_stream::<Encoded, Encoded>(method).await;
-            let finish: Finish = Box::new(|py| match opened {
-                Ok(requests) => Ok(Py::new(py, Requests::with_reply(requests))?.into()),
-                Err(status) => Err(failure::error(py, &status)),
-            });
-            finish
-        }))
+        let open = async move { object.open_request_stream::<Encoded, Encoded>(method).await };
+        Ok(Operation::new(open, |py, opened| opened_as(py, opened.map(Requests::with_reply))))
     }
 
     /// Opens a call whose request and reply are streams: its result is both.
@@ -227,16 +207,11 @@ impl Object {
     ) -> PyResult<Operation> {
         let options = options::read(timeout, metadata, wait_for_ready)?;
         let Outgoing { object, method } = self.outgoing(method, options)?;
-        Ok(Operation::new(async move {
-            let opened = object.open_both_streams::<Encoded, Encoded>(method).await;
-            let finish: Finish = Box::new(|py| match opened {
-                Ok((requests, replies)) => {
-                    let both = (Requests::alone(requests), Replies::new(replies));
-                    Ok(both.into_pyobject(py)?.unbind().into())
-                }
-                Err(status) => Err(failure::error(py, &status)),
-            });
-            finish
+        let open = async move { object.open_both_streams::<Encoded, Encoded>(method).await };
+        Ok(Operation::new(open, |py, opened| {
+            let both = opened
+                .map(|(requests, replies)| (Requests::alone(requests), Replies::new(replies)));
+            opened_as(py, both)
         }))
     }
 }

@@ -19,9 +19,9 @@ use crate::notifier::Notifier;
 use crate::waiting;
 
 /// Makes the result, in a thread of Python.
-pub(crate) type Finish = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+type Finish = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 /// What an operation does.
-pub(crate) type Work = Pin<Box<dyn Future<Output = Finish> + Send>>;
+type Work = Pin<Box<dyn Future<Output = Finish> + Send>>;
 
 enum State {
     Running(Work),
@@ -46,7 +46,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Operation {
-    pub(crate) fn new(work: impl Future<Output = Finish> + Send + 'static) -> Self {
+    /// Makes an operation of what it does, and of what makes its output the result.
+    pub(crate) fn new<T: Send + 'static>(
+        work: impl Future<Output = T> + Send + 'static,
+        finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> Self {
+        let work = async move {
+            let output = work.await;
+            let finish: Finish = Box::new(|py| finish(py, output));
+            finish
+        };
         let state = Mutex::new(State::Running(Box::pin(work)));
         let (waiter, is_background) = (Mutex::default(), AtomicBool::new(false));
         Self(Arc::new(Shared { state, waiter, is_background }))

@@ -6,8 +6,8 @@
 use nearcall::Status;
 use nearcall::client::ReplyMetadata;
 use nearcall::dynamic::Encoded;
-use pyo3::types::{PyBytes, PyTuple};
-use pyo3::{Bound, Py, PyAny, PyResult, Python};
+use pyo3::types::PyBytes;
+use pyo3::{BoundObject, IntoPyObject, Py, PyAny, PyErr, PyResult, Python};
 
 use crate::failure;
 
@@ -16,18 +16,25 @@ pub(crate) fn nothing(py: Python<'_>, result: Result<(), Status>) -> PyResult<Py
     result.map(|()| py.None()).map_err(|status| failure::error(py, &status))
 }
 
-/// A reply with what came after and before it.
-type WithMetadata<'py> = (Bound<'py, PyBytes>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
-
-/// Returns a reply and what came beside it.
-pub(crate) fn reply<'py>(
-    py: Python<'py>,
-    result: Result<Encoded, Status>,
-    sent: &ReplyMetadata,
-) -> PyResult<WithMetadata<'py>> {
+/// Returns a reply with what came after and before it.
+pub(crate) fn reply(
+    py: Python<'_>,
+    (result, sent): (Result<Encoded, Status>, ReplyMetadata),
+) -> PyResult<Py<PyAny>> {
     let reply = result.map_err(|status| failure::error(py, &status))?;
-    let (trailing, initial) = failure::both(py, sent)?;
-    Ok((PyBytes::new(py, reply.bytes()), trailing, initial))
+    let (trailing, initial) = failure::both(py, &sent)?;
+    let all = (PyBytes::new(py, reply.bytes()), trailing, initial);
+    Ok(all.into_pyobject(py)?.unbind().into())
+}
+
+/// Returns the ends of a call that streams.
+pub(crate) fn opened_as<'py, T>(py: Python<'py>, opened: Result<T, Status>) -> PyResult<Py<PyAny>>
+where
+    T: IntoPyObject<'py>,
+    PyErr: From<T::Error>,
+{
+    let ends = opened.map_err(|status| failure::error(py, &status))?.into_pyobject(py)?;
+    Ok(ends.into_any().into_bound().unbind())
 }
 
 /// Returns an item as bytes, or `None` at the end.

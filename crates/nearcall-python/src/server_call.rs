@@ -15,7 +15,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use pyo3::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
 
 use crate::failure;
-use crate::operation::{Finish, Operation};
+use crate::operation::Operation;
 use crate::results::{item, nothing};
 use crate::slot::Slot;
 
@@ -126,8 +126,8 @@ impl ServerCall {
     /// Receives the next item of the request; `None` at their end.
     fn receive(&self) -> Operation {
         let slot = self.0.requests.clone();
-        Operation::new(async move {
-            let next = match slot {
+        let next = async move {
+            match slot {
                 None => Ok(None),
                 Some(slot) => slot
                     .run(|mut requests| async move {
@@ -136,17 +136,16 @@ impl ServerCall {
                     })
                     .await
                     .unwrap_or_else(Err),
-            };
-            let finish: Finish = Box::new(|py| item(py, next));
-            finish
-        })
+            }
+        };
+        Operation::new(next, item)
     }
 
     /// Sends an item of the reply. Waits for credit and for room.
     fn send(&self, item: &[u8]) -> Operation {
         let (slot, item) = (self.0.replies.clone(), Encoded::from(Bytes::copy_from_slice(item)));
-        Operation::new(async move {
-            let sent = match slot {
+        let sent = async move {
+            match slot {
                 None => Err(Status::new(Code::Internal, "the reply of the method is no stream")),
                 Some(slot) => slot
                     .run(|mut replies| async move {
@@ -155,10 +154,9 @@ impl ServerCall {
                     })
                     .await
                     .unwrap_or_else(Err),
-            };
-            let finish: Finish = Box::new(|py| nothing(py, sent));
-            finish
-        })
+            }
+        };
+        Operation::new(sent, nothing)
     }
 
     /// Answers the call. Returns whether it was waited for.

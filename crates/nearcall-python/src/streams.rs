@@ -11,10 +11,10 @@ use nearcall::client::ReplyMetadata;
 use nearcall::dynamic::Encoded;
 use nearcall::stream::{AsyncReplyStream, AsyncRequestStream};
 use pyo3::types::PyTuple;
-use pyo3::{Bound, IntoPyObject, PyResult, Python, pyclass, pymethods};
+use pyo3::{Bound, PyResult, Python, pyclass, pymethods};
 
 use crate::failure;
-use crate::operation::{Finish, Operation};
+use crate::operation::Operation;
 use crate::results::{item, nothing, reply};
 use crate::slot::Slot;
 
@@ -33,31 +33,23 @@ impl Replies {
     /// Receives the next item; `None` at the end of a call that has succeeded.
     fn next(&self) -> Operation {
         let slot = Arc::clone(&self.0);
-        Operation::new(async move {
-            let next = slot.run(|mut replies| async move {
-                let next = replies.next().await.transpose();
-                (replies, next)
-            });
-            let next = next.await.unwrap_or_else(Err);
-            let finish: Finish = Box::new(|py| item(py, next));
-            finish
-        })
+        let next = slot.run(|mut replies| async move {
+            let next = replies.next().await.transpose();
+            (replies, next)
+        });
+        Operation::new(async move { next.await.unwrap_or_else(Err) }, item)
     }
 
     /// Waits for what the service sends before the first item.
     fn headers(&self) -> Operation {
         let slot = Arc::clone(&self.0);
-        Operation::new(async move {
-            let headers = slot.run(|mut replies| async move {
-                let headers = replies.headers().await;
-                (replies, headers)
-            });
-            let headers = headers.await;
-            let finish: Finish = Box::new(move |py| match headers {
-                Ok(headers) => Ok(failure::metadata(py, headers.headers())?.into_any().unbind()),
-                Err(status) => Err(failure::error(py, &status)),
-            });
-            finish
+        let headers = slot.run(|mut replies| async move {
+            let headers = replies.headers().await;
+            (replies, headers)
+        });
+        Operation::new(headers, |py, headers| match headers {
+            Ok(headers) => Ok(failure::metadata(py, headers.headers())?.into_any().unbind()),
+            Err(status) => Err(failure::error(py, &status)),
         })
     }
 
@@ -111,22 +103,8 @@ impl Requests {
     fn send(&self, item: &[u8]) -> Operation {
         let item = Encoded::from(Bytes::copy_from_slice(item));
         match &self.0 {
-            Ends::WithReply(slot) => {
-                let slot = Arc::clone(slot);
-                Operation::new(async move {
-                    let sent = send(slot, item).await;
-                    let finish: Finish = Box::new(|py| nothing(py, sent));
-                    finish
-                })
-            }
-            Ends::Alone(slot) => {
-                let slot = Arc::clone(slot);
-                Operation::new(async move {
-                    let sent = send(slot, item).await;
-                    let finish: Finish = Box::new(|py| nothing(py, sent));
-                    finish
-                })
-            }
+            Ends::WithReply(slot) => Operation::new(send(Arc::clone(slot), item), nothing),
+            Ends::Alone(slot) => Operation::new(send(Arc::clone(slot), item), nothing),
         }
     }
 
@@ -136,27 +114,23 @@ impl Requests {
         match &self.0 {
             Ends::WithReply(slot) => {
                 let slot = Arc::clone(slot);
-                Operation::new(async move {
-                    let (result, sent) = match slot.take() {
+                let finished = async move {
+                    match slot.take() {
                         Ok(requests) => requests.finish_with_metadata().await,
                         Err(status) => (Err(status), ReplyMetadata::default()),
-                    };
-                    let finish: Finish = Box::new(move |py| {
-                        Ok(reply(py, result, &sent)?.into_pyobject(py)?.unbind().into())
-                    });
-                    finish
-                })
+                    }
+                };
+                Operation::new(finished, reply)
             }
             Ends::Alone(slot) => {
                 let slot = Arc::clone(slot);
-                Operation::new(async move {
-                    let ended = match slot.take() {
+                let finished = async move {
+                    match slot.take() {
                         Ok(requests) => requests.finish().await,
                         Err(status) => Err(status),
-                    };
-                    let finish: Finish = Box::new(|py| nothing(py, ended));
-                    finish
-                })
+                    }
+                };
+                Operation::new(finished, nothing)
             }
         }
     }
