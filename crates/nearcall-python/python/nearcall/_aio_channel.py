@@ -9,7 +9,7 @@ from typing import Tuple, TypeVar, Union
 
 from nearcall import codegen
 from nearcall._channel import Client, default_client
-from nearcall._errors import Metadata, RpcError, StatusCode
+from nearcall._errors import Metadata, RpcError, StatusCode, is_too_long
 from nearcall._loop import Step
 
 Q = TypeVar("Q")
@@ -325,7 +325,9 @@ async def _send_all(method: codegen.Method, stream: Any, items: Items[Any]) -> N
         data = method.request_bytes(item, f"requests[{number}]")
         try:
             await Step(stream.send(data))
-        except RpcError:
+        except RpcError as error:
+            if is_too_long(error):
+                raise
             # The call has ended; its end says why.
             return
         number += 1
@@ -383,6 +385,7 @@ class RequestStreamCall(_OneReply[R]):
                 await self.done_writing()
             except RpcError as error:
                 self._error, self._is_taken = error, True
+                self.cancel()
             except BaseException:
                 self.cancel()
                 raise
@@ -478,10 +481,10 @@ async def _send_for(
     try:
         await _send_all(method, stream, requests)
         await Step(stream.finish())
-    except RpcError:
-        # The replies end with it as well.
-        pass
-    except Exception:
+    except Exception as error:
+        if isinstance(error, RpcError) and not is_too_long(error):
+            # The replies end with it as well.
+            return
         stream.cancel()
         replies.cancel()
         raise

@@ -10,7 +10,7 @@ from typing import Any, Callable, Generic, Iterable, Iterator, Optional, Tuple, 
 
 from nearcall import _native, codegen
 from nearcall import _shutdown as _shutdown
-from nearcall._errors import Metadata, RpcError, StatusCode
+from nearcall._errors import Metadata, RpcError, StatusCode, is_too_long
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -400,7 +400,9 @@ def send_all(method: codegen.Method, stream: Any, requests: Iterable[Any]) -> No
         data = method.request_bytes(request, f"requests[{number}]")
         try:
             stream.send(data).wait()
-        except RpcError:
+        except RpcError as error:
+            if is_too_long(error):
+                raise
             # The call has ended; its end says why.
             return
 
@@ -424,9 +426,9 @@ class _BothIterator(ReplyIterator[R]):
     def __next__(self) -> R:
         try:
             return super().__next__()
-        except RpcError:
+        except RpcError as error:
             failure, self._sending.failure = self._sending.failure, None
-            if failure is not None:
+            if failure is not None and error.code() is StatusCode.CANCELLED:
                 raise failure from None
             raise
 
@@ -464,10 +466,10 @@ def _send_in_thread(
     try:
         send_all(method, stream, requests)
         stream.finish().wait()
-    except RpcError:
-        # The replies end with it as well.
-        pass
     except BaseException as error:
+        if isinstance(error, RpcError) and not is_too_long(error):
+            # The replies end with it as well.
+            return
         found = sending()
         if found is not None:
             found.failure = error
