@@ -212,8 +212,6 @@ class Calls:
 
 def answer(calls, name, *words):
     """Does what a line says, and returns the answer."""
-    if name in ("attach", "notice", "switch", "switching") and not hasattr(nearcall, "attach"):
-        return "SKIPPED"
     try:
         results = getattr(calls, name.replace("-", "_"))(*words)
         return " ".join(map(str, itertools.chain(["OK"], results or ())))

@@ -10,10 +10,14 @@ from typing import Any, Callable, Generic, Iterable, Iterator, Optional, Tuple, 
 
 from nearcall import _native, codegen
 from nearcall import _shutdown as _shutdown
+from nearcall._attachment import Attachment
 from nearcall._errors import Metadata, RpcError, StatusCode, is_too_long
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+#: How long a switch may take, in seconds.
+SWITCH_TIMEOUT = 5.0
 
 
 class Client:
@@ -37,6 +41,11 @@ class Client:
         Raises RpcError with UNAVAILABLE if none does.
         """
         self._native.hunt(address, timeout).wait()
+
+    def attach(self, address: str, *, ping: Optional[float] = None) -> Attachment:
+        """Watches over the server at an address, which has to answer now. It is pinged each
+        ``ping`` seconds, if any."""
+        return Attachment(address, self._native.attach(address, ping).wait())
 
 
 _default: Optional[Client] = None
@@ -63,6 +72,12 @@ def hunt(address: str, timeout: float = math.inf) -> None:
     default_client().hunt(address, timeout)
 
 
+def attach(address: str, *, ping: Optional[float] = None) -> Attachment:
+    """Watches over the server at an address, which has to answer now. It is pinged each ``ping``
+    seconds, if any."""
+    return default_client().attach(address, ping=ping)
+
+
 class Channel:
     """Where the calls of stubs go. For all threads. ``with`` closes it."""
 
@@ -76,6 +91,12 @@ class Channel:
             self.address, service.descriptor_set, service.name
         )
         return _Object(self, native, service)
+
+    def switch(self, mechanism: str, timeout: float = SWITCH_TIMEOUT) -> None:
+        """Moves the connection to another mechanism, such as ``shm``, without losing a call. All
+        threads and tasks of its client share it; one of them has called before."""
+        self._check()
+        self._client._native.switch(self.address, mechanism, timeout).wait()
 
     def close(self) -> None:
         """Takes no more calls. Those under way go on."""
