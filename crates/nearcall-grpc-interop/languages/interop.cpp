@@ -83,7 +83,7 @@ std::chrono::milliseconds milliseconds(const std::string& word) {
 
 // The size of the payload of a reply, which must consist of zeros.
 template <class M>
-std::string size_of_zeros(const M& message) {
+std::string check_zeros(const M& message) {
   const std::string& body = message.payload().body();
   if (std::any_of(body.begin(), body.end(), [](char byte) { return byte != 0; }))
     complain("a payload does not consist of zeros");
@@ -91,16 +91,16 @@ std::string size_of_zeros(const M& message) {
 }
 
 template <class T>
-std::string done(const Result<T>& result) {
+std::string check(const Result<T>& result) {
   result.value();
   return {};
 }
 
 // The items that are left, as their sizes.
 template <class Stream>
-std::string rest_of(Stream& replies) {
+std::string read_rest(Stream& replies) {
   std::string sizes;
-  for (const auto& reply : replies) sizes += (sizes.empty() ? "" : " ") + size_of_zeros(reply);
+  for (const auto& reply : replies) sizes += (sizes.empty() ? "" : " ") + check_zeros(reply);
   Result<void>(replies.status()).value();
   return sizes;
 }
@@ -116,7 +116,7 @@ std::string exchange(Duplex& call, const std::string& turn) {
   call.send(request_of(turn)).value();
   const auto reply = call.receive().value();
   if (!reply) complain("the replies have ended");
-  return size_of_zeros(*reply);
+  return check_zeros(*reply);
 }
 
 template <class M>
@@ -127,7 +127,7 @@ M with_status(const Words& words) {
   return message;
 }
 
-CallOptions echoed(const Words& words) {
+CallOptions echo_options(const Words& words) {
   return CallOptions().metadata(kEchoInitial, words[1]).metadata(kEchoTrailing, bytes_of(words[2]));
 }
 
@@ -164,10 +164,10 @@ class Calls {
     const auto is = [&](const char* wanted, std::size_t arguments) {
       return name == wanted && words.size() == 1 + arguments;
     };
-    if (is("empty", 0)) return done(service_.empty_call({}));
+    if (is("empty", 0)) return check(service_.empty_call({}));
     if (is("unary", 2)) return unary(number(words[1]), number(words[2]));
     if (is("unary-metadata", 2)) return unary_metadata(words);
-    if (is("unary-status", 2)) return done(service_.unary_call(with_status<SimpleRequest>(words)));
+    if (is("unary-status", 2)) return check(service_.unary_call(with_status<SimpleRequest>(words)));
     if (is("cacheable", 1)) return cacheable(words);
     if (name == "input") return input(words);
     if (name == "output" && words.size() > 1) return output(words);
@@ -179,20 +179,20 @@ class Calls {
     if (is("duplex-deadline", 1))
       return duplex_of(with_zeros<StreamingOutputCallRequest>(27182),
                        CallOptions().deadline(milliseconds(words[1])));
-    if (is("unimplemented-method", 0)) return done(service_.unimplemented_call({}));
-    if (is("unimplemented-service", 0)) return done(unimplemented_.unimplemented_call({}));
+    if (is("unimplemented-method", 0)) return check(service_.unimplemented_call({}));
+    if (is("unimplemented-service", 0)) return check(unimplemented_.unimplemented_call({}));
     // A stream that is destroyed before its end cancels its call.
-    if (is("cancel-after-begin", 0)) return done(service_.streaming_input_call());
+    if (is("cancel-after-begin", 0)) return check(service_.streaming_input_call());
     if (is("cancel-after-first", 0)) return cancel_after_first();
     if (is("soak", 3)) return soak(words);
     if (is("reconnect-soak", 3)) return reconnect_soak(words);
     if (is("note", 1)) return leave_note(words);
     if (is("notes", 0)) return std::to_string(notes_.count({})->notes());
     if (is("sleep", 2)) return sleep(words);
-    if (is("hunt", 1)) return done(client_.hunt(address_, milliseconds(words[1])));
+    if (is("hunt", 1)) return check(client_.hunt(address_, milliseconds(words[1])));
     if (is("attach", 0)) return attach();
     if (is("notice", 1)) return name_of(attachment_.value().wait(milliseconds(words[1]))->cause);
-    if (is("switch", 1)) return done(client_.switch_to(address_, words[1], kPatience));
+    if (is("switch", 1)) return check(client_.switch_to(address_, words[1], kPatience));
     if (name == "switching") return switching(words);
     complain("there is no such command");
   }
@@ -207,12 +207,12 @@ class Calls {
   std::string unary(int request_size, int reply_size) {
     auto request = with_zeros<SimpleRequest>(request_size);
     request.set_response_size(reply_size);
-    return size_of_zeros(*service_.unary_call(request));
+    return check_zeros(*service_.unary_call(request));
   }
 
   std::string unary_metadata(const Words& words) {
     nearcall::Metadata metadata;
-    service_.unary_call(with_zeros<SimpleRequest>(1), echoed(words), &metadata).value();
+    service_.unary_call(with_zeros<SimpleRequest>(1), echo_options(words), &metadata).value();
     return echoes(metadata, metadata);
   }
 
@@ -220,7 +220,7 @@ class Calls {
     nearcall::Metadata metadata;
     const auto request = with_zeros<SimpleRequest>(number(words[1]));
     const auto reply = service_.cacheable_unary_call(request, {}, &metadata).value();
-    return size_of_zeros(reply) + " " + hex(metadata.trailer("cache-control").value_or(""));
+    return check_zeros(reply) + " " + hex(metadata.trailer("cache-control").value_or(""));
   }
 
   std::string input(const Words& words) {
@@ -238,7 +238,7 @@ class Calls {
       parameters->set_interval_us(number(words[1]));
     }
     auto replies = service_.streaming_output_call(request).value();
-    return rest_of(replies);
+    return read_rest(replies);
   }
 
   std::string ping_pong(const Words& words) {
@@ -247,7 +247,7 @@ class Calls {
     for (std::size_t i = 1; i < words.size(); i++)
       sizes += (i > 1 ? " " : "") + exchange(call, words[i]);
     call.finish().value();
-    rest_of(call);
+    read_rest(call);
     return sizes;
   }
 
@@ -260,7 +260,7 @@ class Calls {
       sizes += " " + exchange(call, "8:9");
     }
     call.finish().value();
-    rest_of(call);
+    read_rest(call);
     return sizes;
   }
 
@@ -268,15 +268,15 @@ class Calls {
     auto call = service_.half_duplex_call().value();
     for (std::size_t i = 1; i < words.size(); i++) call.send(request_of(words[i])).value();
     call.finish().value();
-    return rest_of(call);
+    return read_rest(call);
   }
 
   std::string duplex_metadata(const Words& words) {
-    auto call = service_.full_duplex_call(echoed(words)).value();
+    auto call = service_.full_duplex_call(echo_options(words)).value();
     call.send(request_of("1:1")).value();
     call.finish().value();
     const auto headers = call.headers().value();
-    rest_of(call);
+    read_rest(call);
     return echoes(headers, call.trailers().value());
   }
 
@@ -284,7 +284,7 @@ class Calls {
   std::string duplex_of(const StreamingOutputCallRequest& request, const CallOptions& options) {
     auto call = service_.full_duplex_call(options).value();
     call.send(request).value();
-    return rest_of(call);
+    return read_rest(call);
   }
 
   std::string cancel_after_first() {
@@ -307,13 +307,13 @@ class Calls {
   std::string leave_note(const Words& words) {
     conformance::v1::Note note;
     note.set_text(words[1]);
-    return done(notes_.leave(note));
+    return check(notes_.leave(note));
   }
 
   std::string sleep(const Words& words) {
     conformance::v1::SleepRequest request;
     request.set_milliseconds(static_cast<std::uint32_t>(number(words[1])));
-    return done(notes_.sleep(request, CallOptions().deadline(milliseconds(words[2]))));
+    return check(notes_.sleep(request, CallOptions().deadline(milliseconds(words[2]))));
   }
 
   std::string attach() {

@@ -34,7 +34,7 @@ def zeros(size):
 # -- The client. A call that fails raises an RpcError, which `run_client` prints. --
 
 
-def size_of(reply):
+def check_zeros(reply):
     """Returns the size of the payload of a reply, which must consist of zeros."""
     body = reply.payload.body
     if any(body):
@@ -53,7 +53,7 @@ def status_of(code, text):
     return pb.EchoStatus(code=int(code), message=bytes.fromhex(text).decode())
 
 
-def echoed(text, data):
+def entries_of(text, data):
     return ((ECHO_INITIAL, text), (ECHO_TRAILING, bytes.fromhex(data)))
 
 
@@ -92,11 +92,11 @@ class Calls:
 
     def unary(self, request, reply):
         request = pb.SimpleRequest(payload=zeros(request), response_size=int(reply))
-        return [size_of(self.service.UnaryCall(request))]
+        return [check_zeros(self.service.UnaryCall(request))]
 
     def unary_metadata(self, text, data):
         _, call = self.service.UnaryCall.with_call(
-            pb.SimpleRequest(), metadata=echoed(text, data)
+            pb.SimpleRequest(), metadata=entries_of(text, data)
         )
         return echoes(call)
 
@@ -106,7 +106,7 @@ class Calls:
     def cacheable(self, size):
         request = pb.SimpleRequest(payload=zeros(size))
         reply, call = self.service.CacheableUnaryCall.with_call(request)
-        return [size_of(reply), dict(call.trailing_metadata())["cache-control"].encode().hex()]
+        return [check_zeros(reply), dict(call.trailing_metadata())["cache-control"].encode().hex()]
 
     def input(self, *sizes):
         requests = (pb.StreamingInputCallRequest(payload=zeros(size)) for size in sizes)
@@ -117,16 +117,16 @@ class Calls:
             pb.ResponseParameters(size=int(size), interval_us=int(interval)) for size in sizes
         ]
         request = pb.StreamingOutputCallRequest(response_parameters=parameters)
-        return map(size_of, self.service.StreamingOutputCall(request))
+        return map(check_zeros, self.service.StreamingOutputCall(request))
 
     def ping_pong(self, *turns):
         sizes = []
         with duplex(self.service.FullDuplexCall) as (replies, send):
             for turn in turns:
                 send(request_of(turn))
-                sizes.append(size_of(next(replies)))
+                sizes.append(check_zeros(next(replies)))
             send(None)
-            return sizes + list(map(size_of, replies))
+            return sizes + list(map(check_zeros, replies))
 
     def switching(self, *mechanisms):
         sizes = []
@@ -135,27 +135,27 @@ class Calls:
                 if mechanism is not None:
                     self.switch(mechanism)
                 send(request_of("8:9"))
-                sizes.append(size_of(next(replies)))
+                sizes.append(check_zeros(next(replies)))
             send(None)
-            return sizes + list(map(size_of, replies))
+            return sizes + list(map(check_zeros, replies))
 
     def half_duplex(self, *turns):
-        return map(size_of, self.service.HalfDuplexCall(map(request_of, turns)))
+        return map(check_zeros, self.service.HalfDuplexCall(map(request_of, turns)))
 
     def duplex_metadata(self, text, data):
-        replies = self.service.FullDuplexCall([request_of("1:1")], metadata=echoed(text, data))
-        list(map(size_of, replies))
+        replies = self.service.FullDuplexCall([request_of("1:1")], metadata=entries_of(text, data))
+        list(map(check_zeros, replies))
         return echoes(replies)
 
     def duplex_status(self, code, text):
         request = pb.StreamingOutputCallRequest(response_status=status_of(code, text))
-        return map(size_of, self.service.FullDuplexCall([request]))
+        return map(check_zeros, self.service.FullDuplexCall([request]))
 
     def duplex_deadline(self, milliseconds):
         timeout = int(milliseconds) / 1e3
         with duplex(self.service.FullDuplexCall, timeout=timeout) as (replies, send):
             send(pb.StreamingOutputCallRequest(payload=zeros(27182)))
-            return list(map(size_of, replies))
+            return list(map(check_zeros, replies))
 
     def unimplemented_method(self):
         self.service.UnimplementedCall(test_empty_pb2.Empty())
@@ -174,7 +174,7 @@ class Calls:
     def cancel_after_first(self):
         with duplex(self.service.FullDuplexCall) as (replies, send):
             send(request_of("27182:31415"))
-            size_of(next(replies))
+            check_zeros(next(replies))
             replies.cancel()
 
     def soak(self, calls, request, reply):

@@ -148,8 +148,8 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     let rust = Language { name: "Rust".into(), command: vec![program, "language".into()] };
     let languages: Vec<_> = [rust].into_iter().chain(options.programs.iter().cloned()).collect();
     let (clients, servers) =
-        (chosen(&languages, &options.client)?, chosen(&languages, &options.server)?);
-    let cases = chosen_cases(&options.case)?;
+        (select(&languages, &options.client)?, select(&languages, &options.server)?);
+    let cases = select_cases(&options.case)?;
     let all = <[Via]>::to_vec(<Via as clap::ValueEnum>::value_variants());
     let vias = if options.via.is_empty() { &all } else { &options.via };
     let descriptors = Descriptors::write()?;
@@ -170,7 +170,7 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     Ok(rows.iter().all(|row| row.failures.is_empty()))
 }
 
-fn chosen<'a>(all: &'a [Language], names: &[String]) -> anyhow::Result<Vec<&'a Language>> {
+fn select<'a>(all: &'a [Language], names: &[String]) -> anyhow::Result<Vec<&'a Language>> {
     let is_name = |name: &String| all.iter().any(|language| language.name == *name);
     if let Some(unknown) = names.iter().find(|name| !is_name(name)) {
         bail!("no program is in {unknown}");
@@ -179,7 +179,7 @@ fn chosen<'a>(all: &'a [Language], names: &[String]) -> anyhow::Result<Vec<&'a L
     Ok(all.iter().filter(is_chosen).collect())
 }
 
-fn chosen_cases(names: &[String]) -> anyhow::Result<Vec<Case>> {
+fn select_cases(names: &[String]) -> anyhow::Result<Vec<Case>> {
     let mut cases = cases::all();
     for name in names {
         ensure!(cases.iter().any(|case| case.name == name), "there is no case {name}");

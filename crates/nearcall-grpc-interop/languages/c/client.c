@@ -93,7 +93,7 @@ static nearcall_status *unary(char **words) {
 }
 
 /* Options with the entries that come back. */
-static nearcall_call_options echoed(char **words, nearcall_entry *entries) {
+static nearcall_call_options echo_options(char **words, nearcall_entry *entries) {
   entries[0] = (nearcall_entry){ECHO_INITIAL, {(const uint8_t *)words[1], strlen(words[1])}};
   entries[1] = (nearcall_entry){ECHO_TRAILING, bytes_of(words[2])};
   return (nearcall_call_options){
@@ -113,7 +113,7 @@ static void add_echoes(const nearcall_metadata *headers, const nearcall_metadata
 
 static nearcall_status *unary_metadata(char **words) {
   nearcall_entry entries[2];
-  nearcall_call_options options = echoed(words, entries);
+  nearcall_call_options options = echo_options(words, entries);
   nearcall_metadata *metadata = NULL;
   nearcall_bytes reply;
   struct message request = {NULL, 0, 0};
@@ -181,7 +181,7 @@ static nearcall_status *receive_rest(nearcall_stream stream) {
 /* Does something with a stream, and frees it. */
 typedef nearcall_status *work(nearcall_stream stream, char **words);
 
-static nearcall_status *freed(nearcall_stream stream, work *use, char **words) {
+static nearcall_status *use_stream(nearcall_stream stream, work *use, char **words) {
   nearcall_status *status = use(stream, words);
   nearcall_status_free(nearcall_stream_free(stream));
   return status;
@@ -208,7 +208,7 @@ static nearcall_status *cancel(nearcall_stream stream, char **words) {
 static nearcall_status *request_stream(work *use, char **words) {
   nearcall_stream stream;
   TRY(nearcall_open_request_stream(service, "StreamingInputCall", NULL, &stream));
-  return freed(stream, use, words);
+  return use_stream(stream, use, words);
 }
 
 static void put_parameters(struct message *request, const char *size, const char *interval) {
@@ -230,14 +230,14 @@ static nearcall_status *output(char **words) {
   nearcall_status *status = nearcall_open_reply_stream(service, "StreamingOutputCall",
                                                        view(&request), NULL, &stream);
   release(&request);
-  return status ? status : freed(stream, receive_output, words);
+  return status ? status : use_stream(stream, receive_output, words);
 }
 
 static nearcall_status *duplex(const char *method, const nearcall_call_options *options, work *use,
                                char **words) {
   nearcall_stream stream;
   TRY(nearcall_open_both_streams(service, method, options, &stream));
-  return freed(stream, use, words);
+  return use_stream(stream, use, words);
 }
 
 /* Sends a request such as 27182:31415: a payload of 27182 bytes for a reply of 31415. */
@@ -295,7 +295,7 @@ static nearcall_status *receive_echoes(nearcall_stream stream, char **words) {
 
 static nearcall_status *duplex_metadata(char **words) {
   nearcall_entry entries[2];
-  nearcall_call_options options = echoed(words, entries);
+  nearcall_call_options options = echo_options(words, entries);
   return duplex("FullDuplexCall", &options, receive_echoes, words);
 }
 

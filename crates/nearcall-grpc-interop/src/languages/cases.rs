@@ -209,7 +209,7 @@ fn of_ends() -> Vec<Case> {
             "server_drains",
             [
                 ask("attach", "OK"),
-                Begin("sleep 1000 60000".into()),
+                Begin("sleep 600 60000".into()),
                 Pause,
                 StopServer,
                 Await(Is("OK".into())),

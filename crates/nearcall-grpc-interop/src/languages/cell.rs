@@ -113,10 +113,10 @@ impl<'a> Ends<'a> {
             Step::Begin(line) => self.send(line)?,
             Step::Await(answer) => return self.expect(answer),
             Step::Pause => clock::pause(PAUSE),
-            Step::KillServer => drop(taken(&mut self.server)?.kill()?),
-            Step::StopServer => taken(&mut self.server)?.finish().context("the server")?,
+            Step::KillServer => drop(take(&mut self.server)?.kill()?),
+            Step::StopServer => take(&mut self.server)?.finish().context("the server")?,
             Step::StartServer => self.start_server()?,
-            Step::KillClient => drop(taken(&mut self.client)?.kill()?),
+            Step::KillClient => drop(take(&mut self.client)?.kill()?),
             Step::StartClient => self.start_client()?,
         }
         Ok(Outcome::Passed)
@@ -183,12 +183,12 @@ impl<'a> Ends<'a> {
 
     /// Ends both, as their users would.
     fn finish(mut self) -> anyhow::Result<()> {
-        taken(&mut self.client)?.finish().context("the client")?;
-        taken(&mut self.server)?.finish().context("the server")
+        take(&mut self.client)?.finish().context("the client")?;
+        take(&mut self.server)?.finish().context("the server")
     }
 }
 
-fn taken(program: &mut Option<Program>) -> anyhow::Result<Program> {
+fn take(program: &mut Option<Program>) -> anyhow::Result<Program> {
     program.take().context("it does not run")
 }
 

@@ -68,7 +68,7 @@ impl Calls {
     /// Does what a line says, and returns its result, or the status that a call has failed with.
     fn execute(&mut self, words: &[&str]) -> Result<String, Status> {
         match *words {
-            ["empty"] => done(self.service.empty_call(&Empty {})),
+            ["empty"] => no_result(self.service.empty_call(&Empty {})),
             ["unary", request, reply] => unary(&self.service, number(request)?, number(reply)?),
             ["unary-metadata", text, bytes] => self.unary_metadata(text, bytes),
             ["unary-status", code, text] => self.unary_status(number(code)?, text),
@@ -80,21 +80,23 @@ impl Calls {
             ["duplex-metadata", text, bytes] => self.duplex_metadata(text, bytes),
             ["duplex-status", code, text] => self.duplex_status(number(code)?, text),
             ["duplex-deadline", ms] => self.duplex_deadline(number(ms)?),
-            ["unimplemented-method"] => done(self.service.unimplemented_call(&Empty {})),
-            ["unimplemented-service"] => done(self.unimplemented.unimplemented_call(&Empty {})),
+            ["unimplemented-method"] => no_result(self.service.unimplemented_call(&Empty {})),
+            ["unimplemented-service"] => {
+                no_result(self.unimplemented.unimplemented_call(&Empty {}))
+            }
             ["cancel-after-begin"] => {
-                done(self.service.streaming_input_call().map(RequestStream::cancel))
+                no_result(self.service.streaming_input_call().map(RequestStream::cancel))
             }
             ["cancel-after-first"] => self.cancel_after_first(),
             ["soak", calls, request, reply] => self.soak(false, calls, request, reply),
             ["reconnect-soak", calls, request, reply] => self.soak(true, calls, request, reply),
-            ["note", text] => done(self.notes.leave(&Note { text: text.to_owned() })),
+            ["note", text] => no_result(self.notes.leave(&Note { text: text.to_owned() })),
             ["notes"] => Ok(self.notes.count(&())?.notes.to_string()),
             ["sleep", ms, deadline] => self.sleep(number(ms)?, number(deadline)?),
-            ["hunt", ms] => done(self.client.hunt(&self.address, milliseconds(number(ms)?))),
+            ["hunt", ms] => no_result(self.client.hunt(&self.address, milliseconds(number(ms)?))),
             ["attach"] => self.attach(),
             ["notice", ms] => self.notice(milliseconds(number(ms)?)),
-            ["switch", mechanism] => done(self.switch(mechanism)),
+            ["switch", mechanism] => no_result(self.switch(mechanism)),
             ["switching", ref mechanisms @ ..] => self.ping_pong(&["8:9"], mechanisms),
             _ => Err(Status::invalid_argument("there is no such command")),
         }
@@ -110,20 +112,20 @@ impl Calls {
         let request = SimpleRequest { response_size: 1, payload: zeros(1)?, ..Default::default() };
         let caller = self.with_metadata(text, bytes)?;
         let (reply, metadata) = caller.start_unary_call(&request).wait_with_metadata();
-        zeros_of(reply?.payload.as_ref())?;
-        echoed(metadata.headers().get(ECHO_INITIAL), metadata.get_bin(ECHO_TRAILING))
+        check_zeros(reply?.payload.as_ref())?;
+        echoes(metadata.headers().get(ECHO_INITIAL), metadata.get_bin(ECHO_TRAILING))
     }
 
     fn unary_status(&self, code: i32, text: &str) -> Result<String, Status> {
         let response_status = Some(status(code, text)?);
-        done(self.service.unary_call(&SimpleRequest { response_status, ..Default::default() }))
+        no_result(self.service.unary_call(&SimpleRequest { response_status, ..Default::default() }))
     }
 
     fn cacheable(&self, size: i32) -> Result<String, Status> {
         let request = SimpleRequest { payload: zeros(size)?, ..Default::default() };
         let (reply, metadata) =
             self.service.start_cacheable_unary_call(&request).wait_with_metadata();
-        let size = zeros_of(reply?.payload.as_ref())?;
+        let size = check_zeros(reply?.payload.as_ref())?;
         let value = metadata.get(CACHE_CONTROL.0).unwrap_or_default();
         Ok(format!("{size} {}", super::hex(value.as_bytes())))
     }
@@ -144,7 +146,7 @@ impl Calls {
             let parameters = ResponseParameters { size, interval_us, ..Default::default() };
             request.response_parameters.push(parameters);
         }
-        rest_of(&mut self.service.streaming_output_call(&request)?)
+        read_rest(&mut self.service.streaming_output_call(&request)?)
     }
 
     /// Sends one item after the reply to the one before; moves to the next mechanism after each.
@@ -159,7 +161,7 @@ impl Calls {
             }
         }
         requests.finish()?;
-        rest_of(&mut replies)?;
+        read_rest(&mut replies)?;
         Ok(sizes.join(" "))
     }
 
@@ -169,7 +171,7 @@ impl Calls {
             requests.send(&request_of(turn)?)?;
         }
         requests.finish()?;
-        rest_of(&mut replies)
+        read_rest(&mut replies)
     }
 
     fn duplex_metadata(&self, text: &str, bytes: &str) -> Result<String, Status> {
@@ -177,8 +179,8 @@ impl Calls {
         requests.send(&request_of("1:1")?)?;
         requests.finish()?;
         let headers = replies.headers();
-        rest_of(&mut replies)?;
-        echoed(headers.get(ECHO_INITIAL), replies.metadata().get_bin(ECHO_TRAILING))
+        read_rest(&mut replies)?;
+        echoes(headers.get(ECHO_INITIAL), replies.metadata().get_bin(ECHO_TRAILING))
     }
 
     fn duplex_status(&self, code: i32, text: &str) -> Result<String, Status> {
@@ -187,7 +189,7 @@ impl Calls {
         requests.send(&StreamingOutputCallRequest { response_status, ..Default::default() })?;
         // The service may have ended the call already, which the replies show.
         let _ = requests.finish();
-        rest_of(&mut replies)
+        read_rest(&mut replies)
     }
 
     fn duplex_deadline(&self, ms: i32) -> Result<String, Status> {
@@ -195,7 +197,7 @@ impl Calls {
         let (mut requests, mut replies) = caller.full_duplex_call()?;
         let payload = zeros(27_182)?;
         requests.send(&StreamingOutputCallRequest { payload, ..Default::default() })?;
-        rest_of(&mut replies)
+        read_rest(&mut replies)
     }
 
     fn cancel_after_first(&self) -> Result<String, Status> {
@@ -223,7 +225,7 @@ impl Calls {
     fn sleep(&self, ms: i32, deadline_ms: i32) -> Result<String, Status> {
         let request = SleepRequest { milliseconds: ms.unsigned_abs() };
         let options = CallOptions::new().deadline(milliseconds(deadline_ms));
-        done(self.notes.with(options).sleep(&request))
+        no_result(self.notes.with(options).sleep(&request))
     }
 
     fn attach(&mut self) -> Result<String, Status> {
@@ -255,7 +257,7 @@ impl Calls {
 fn unary(service: &TestServiceCaller, request: i32, reply: i32) -> Result<String, Status> {
     let payload = zeros(request)?;
     let request = SimpleRequest { response_size: reply, payload, ..Default::default() };
-    zeros_of(service.unary_call(&request)?.payload.as_ref())
+    check_zeros(service.unary_call(&request)?.payload.as_ref())
 }
 
 /// Returns a request such as `27182:31415`: a payload of 27182 bytes for a reply of 31415.
@@ -273,20 +275,20 @@ fn exchange(requests: &mut Requests, replies: &mut Replies, turn: &str) -> Resul
     requests.send(&request_of(turn)?)?;
     let reply = replies.recv()?;
     let reply = reply.ok_or_else(|| Status::data_loss("the replies have ended"))?;
-    zeros_of(reply.payload.as_ref())
+    check_zeros(reply.payload.as_ref())
 }
 
 /// Reads the replies to their end, and returns their sizes.
-fn rest_of(replies: &mut Replies) -> Result<String, Status> {
+fn read_rest(replies: &mut Replies) -> Result<String, Status> {
     let mut sizes = Vec::new();
     for reply in replies {
-        sizes.push(zeros_of(reply?.payload.as_ref())?);
+        sizes.push(check_zeros(reply?.payload.as_ref())?);
     }
     Ok(sizes.join(" "))
 }
 
 /// Returns the size of a payload, which must consist of zeros.
-fn zeros_of(payload: Option<&Payload>) -> Result<String, Status> {
+fn check_zeros(payload: Option<&Payload>) -> Result<String, Status> {
     let body = payload.map(|payload| &payload.body[..]).unwrap_or_default();
     match body.iter().all(|byte| *byte == 0) {
         true => Ok(body.len().to_string()),
@@ -294,7 +296,7 @@ fn zeros_of(payload: Option<&Payload>) -> Result<String, Status> {
     }
 }
 
-fn echoed(text: Option<&str>, bytes: Option<&[u8]>) -> Result<String, Status> {
+fn echoes(text: Option<&str>, bytes: Option<&[u8]>) -> Result<String, Status> {
     let bytes = bytes.map(super::hex);
     Ok(format!("{} {}", text.unwrap_or("none"), bytes.as_deref().unwrap_or("none")))
 }
@@ -316,6 +318,6 @@ fn invalid(error: impl Display) -> Status {
     Status::invalid_argument(error.to_string())
 }
 
-fn done<T>(result: Result<T, Status>) -> Result<String, Status> {
+fn no_result<T>(result: Result<T, Status>) -> Result<String, Status> {
     result.map(|_| String::new())
 }
