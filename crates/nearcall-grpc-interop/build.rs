@@ -1,5 +1,5 @@
 //! Generates the test services of gRPC twice: for nearcall, and for tonic with the same messages.
-//! The service of the storm is for nearcall alone.
+//! Those of the storm and of the languages are for nearcall alone.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -10,6 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .include("proto")
         .file(format!("proto/{file}"))
         .file("proto/storm/v1/storm.proto")
+        .file("proto/conformance/v1/notes.proto")
         .compile()?;
     let descriptors = protox::compile([file], ["proto"])?;
     let out = std::path::PathBuf::from(std::env::var("OUT_DIR")?).join("tonic");

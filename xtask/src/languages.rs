@@ -5,9 +5,10 @@
 //! Invariants: the library exports the functions of its header and nothing else.
 //! Not here: what the programs do (`crates/nearcall-c/tests`), programs with generated code
 //! (`languages/cmake.rs`), how the package for Python is built
-//! (`crates/nearcall-python/tests/run.py`).
+//! (`crates/nearcall-python/tests/run.py`), the suite of all languages (`languages/suite.rs`).
 
 mod cmake;
+mod suite;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -29,6 +30,9 @@ pub struct Options {
     /// Build the package for Python as well, in a virtual environment, and run its tests: minutes
     #[arg(long)]
     python: bool,
+    /// Run the suite of all languages over every mechanism; with `--dev` alone it runs over shm
+    #[arg(long)]
+    all: bool,
 }
 
 /// The name by which programs load the library: that of its binary interface.
@@ -101,22 +105,28 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
         let bytes = fs::metadata(layout.prefix.join("lib").join(file))?.len();
         writeln!(out, "{file}: {bytes} bytes")?;
     }
-    if options.python { test_python(root, options, out) } else { Ok(()) }
+    let has_python = options.python && test_python(root, options, out)?;
+    if options.dev || options.all {
+        suite::run(&layout, Options { python: has_python, ..options }, out)?;
+    }
+    Ok(())
 }
 
-/// Builds the package for Python and runs its tests, where that is possible.
-fn test_python(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()> {
+/// Builds the package for Python and runs its tests, where that is possible; returns whether it is.
+fn test_python(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<bool> {
     let mut ask = Command::new("python3");
     if !ask.args(["-c", PYTHON_NEEDS]).output().is_ok_and(|answer| answer.status.success()) {
         let why = "there is no python3 of version 3.9 or later with venv and pip";
-        return writeln!(out, "the package for Python: skipped, {why}");
+        writeln!(out, "the package for Python: skipped, {why}")?;
+        return Ok(false);
     }
     let mut tests = Command::new("python3");
     tests.current_dir(root).arg("crates/nearcall-python/tests/run.py");
     tests.args((!options.dev).then_some("--release"));
     let ended = Child::start(&mut tests)?.finish(PYTHON_LIMIT)?;
     ended.map_err(|why| io::Error::other(format!("the package for Python: {why}")))?;
-    writeln!(out, "the package for Python: ok")
+    writeln!(out, "the package for Python: ok")?;
+    Ok(true)
 }
 
 impl Layout {

@@ -4,7 +4,8 @@
 //! service: the generated caller of nearcall ([`nearcall_client`]) and the client of tonic
 //! ([`tonic_client`]). Both sides share the messages ([`testing`]). Those of compression need more
 //! than a client of either offers, and build their frames themselves (`compression`).
-//! Beside them there is a random run through two gateways in a row, with kills ([`storm`]).
+//! Beside them there is a random run through two gateways in a row, with kills ([`storm`]), and the
+//! suite that programs of all languages pass with each other ([`languages`]).
 //! Not here: what is run against what, which `cargo xtask interop` decides.
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ pub mod cases;
 pub mod certificates;
 mod compression;
 mod frames;
+pub mod languages;
 pub mod nearcall_client;
 pub mod nearcall_service;
 mod replies;

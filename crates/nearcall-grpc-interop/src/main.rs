@@ -16,7 +16,7 @@ use nearcall_grpc_interop::bench::{self, Cost};
 use nearcall_grpc_interop::cases::{self, Outcome};
 use nearcall_grpc_interop::testing::TestServiceCaller;
 use nearcall_grpc_interop::{
-    certificates, nearcall_client, nearcall_service, storm, tonic_client, tonic_service,
+    certificates, languages, nearcall_client, nearcall_service, storm, tonic_client, tonic_service,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -88,6 +88,10 @@ enum Verb {
     Storm(storm::Options),
     #[command(hide = true, subcommand)]
     StormPart(storm::Part),
+    /// Run the suite of all languages: each client against each server, over each mechanism
+    Languages(languages::Options),
+    #[command(hide = true, subcommand)]
+    Language(languages::Part),
     /// Run cases by a client of tonic
     CallTonic {
         /// The address of a server: http://HOST:PORT or https://HOST:PORT
@@ -203,6 +207,19 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::StormPart(part) => {
             storm::run_part(part, shutdown()?).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Languages(options) => {
+            let passed = languages::run(&options)?;
+            Ok(ExitCode::from(u8::from(!passed)))
+        }
+        Verb::Language(part) => {
+            match part {
+                languages::Part::Client { address } => languages::rust_client::run(&address)?,
+                languages::Part::Server { address, .. } => {
+                    languages::rust_server::run(&address).await?;
+                }
+            }
             Ok(ExitCode::SUCCESS)
         }
         Verb::Call { address, server, chosen } => {

@@ -4,6 +4,7 @@
 
 use anyhow::Context as _;
 use nearcall::server::RunningServer;
+use nearcall::service::Dispatcher;
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender};
 use nearcall::{CallContext, Server, Status};
 
@@ -25,12 +26,16 @@ pub struct TestService;
 ///
 /// Nothing can listen at `address`.
 pub fn start(address: &str) -> anyhow::Result<RunningServer> {
-    let tasks = tokio::runtime::Handle::current();
-    let dispatcher = TestServiceAsyncDispatcher::new(TestService).spawn_on(move |task| {
-        tasks.spawn(task);
-    });
-    let server = Server::builder().register(dispatcher).listen(address).start();
+    let server = Server::builder().register(dispatcher()).listen(address).start();
     server.with_context(|| format!("cannot listen at {address}"))
+}
+
+/// Returns the service for a server, as for [`start`].
+pub(crate) fn dispatcher() -> impl Dispatcher + Clone + Send + Sync {
+    let tasks = tokio::runtime::Handle::current();
+    TestServiceAsyncDispatcher::new(TestService).spawn_on(move |task| {
+        tasks.spawn(task);
+    })
 }
 
 /// Sends the metadata back that a case asks for.

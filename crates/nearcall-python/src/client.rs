@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nearcall::client::AsyncObjectRef;
+use nearcall::client::{AsyncObjectRef, AttachOptions};
 use nearcall::dynamic::{Encoded, interface_from_descriptor_set};
 use nearcall::service::{Interface, Method};
 use nearcall::{CallOptions, Limits};
@@ -15,6 +15,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::types::PyBytes;
 use pyo3::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
 
+use crate::attachment::attached;
 use crate::failure;
 use crate::operation::Operation;
 use crate::options::{self, duration};
@@ -64,6 +65,25 @@ impl Client {
             false => duration("timeout", timeout)?,
         };
         Ok(Operation::new(async move { client.hunt_async(&address, timeout).await }, nothing))
+    }
+
+    /// Attaches to the server at an address. It is pinged each so many seconds, if any.
+    #[pyo3(signature = (address, ping=None))]
+    fn attach(&self, address: &str, ping: Option<f64>) -> PyResult<Operation> {
+        let (client, address) = (self.0.clone(), address.to_owned());
+        let mut options = AttachOptions::new();
+        if let Some(seconds) = ping {
+            options = options.ping(duration("ping", seconds)?);
+        }
+        Ok(Operation::new(async move { client.attach_async(&address, options).await }, attached))
+    }
+
+    /// Moves the connection to an address to another mechanism.
+    fn switch(&self, address: &str, mechanism: &str, timeout: f64) -> PyResult<Operation> {
+        let (client, address) = (self.0.clone(), address.to_owned());
+        let (mechanism, timeout) = (mechanism.to_owned(), duration("timeout", timeout)?);
+        let switch = async move { client.switch_async(&address, &mechanism, timeout).await };
+        Ok(Operation::new(switch, nothing))
     }
 }
 

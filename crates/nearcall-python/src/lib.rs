@@ -7,6 +7,7 @@
 //! **Not here:** calls themselves (`nearcall`), messages (Google's protobuf).
 #![forbid(unsafe_code)]
 
+mod attachment;
 mod call_queue;
 mod client;
 mod failure;
@@ -23,6 +24,8 @@ mod waiting;
 /// The module as Python sees it.
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::attachment::Attachment;
     #[pymodule_export]
     use crate::client::{Client, Object};
     #[pymodule_export]

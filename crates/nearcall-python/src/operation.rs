@@ -16,7 +16,8 @@ use pyo3::{Py, PyAny, PyResult, Python, pyclass, pymethods};
 
 use crate::failure;
 use crate::notifier::Notifier;
-use crate::waiting;
+use crate::options::duration;
+use crate::waiting::{self, SLICE};
 
 /// Makes the result, in a thread of Python.
 type Finish = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
@@ -147,9 +148,15 @@ impl Operation {
         self.result(py)
     }
 
-    /// Waits for the end for a short time. Returns whether it has come.
-    fn wait_briefly(&self, py: Python<'_>) -> PyResult<bool> {
-        let done = waiting::poll_for_a_slice(py, Pin::new(&mut Ended(&self.0))).is_ready();
+    /// Waits for the end for a short time, and for so many seconds at most. Returns whether it has
+    /// come.
+    #[pyo3(signature = (seconds=None))]
+    fn wait_briefly(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<bool> {
+        let time = match seconds {
+            Some(seconds) => duration("timeout", seconds)?.min(SLICE),
+            None => SLICE,
+        };
+        let done = waiting::poll_for(py, Pin::new(&mut Ended(&self.0)), time).is_ready();
         py.check_signals()?;
         match done || !waiting::is_ending() {
             true => Ok(done),

@@ -74,7 +74,7 @@ where
 {
     let mut future = pin!(future);
     loop {
-        if let Poll::Ready(output) = poll_for_a_slice(py, future.as_mut()) {
+        if let Poll::Ready(output) = poll_for(py, future.as_mut(), SLICE) {
             return Ok(output);
         }
         py.check_signals()?;
@@ -84,10 +84,11 @@ where
     }
 }
 
-/// Waits for one slice.
-pub(crate) fn poll_for_a_slice<F: Future + Send + ?Sized>(
+/// Waits for so long, which is one slice at most.
+pub(crate) fn poll_for<F: Future + Send + ?Sized>(
     py: Python<'_>,
     mut future: Pin<&mut F>,
+    time: Duration,
 ) -> Poll<F::Output>
 where
     F::Output: Send,
@@ -101,7 +102,7 @@ where
                 return polled;
             }
             // A wake-up may be for an earlier future of this thread: then it is polled again.
-            thread::park_timeout(SLICE);
+            thread::park_timeout(time);
             future.poll(&mut context)
         })
     })

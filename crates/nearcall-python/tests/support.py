@@ -157,8 +157,18 @@ def rust_example(name, place="shm", is_quiet=False):
             child.wait()
 
 
+def child_of(case, command):
+    """Runs a program, at the longest until the end of a test."""
+    child = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
+    case.addCleanup(child.wait, LIMIT)
+    case.addCleanup(child.kill)
+    return child
+
+
 def run_program(text, *, expect=0, interrupt_after_line=None):
     """Runs a program of Python in a process of its own, and returns what it has printed."""
+    # A shell has those that it starts in the background ignore it.
+    text = f"import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{text}"
     child = subprocess.Popen(
         [sys.executable, "-c", text],
         stdout=subprocess.PIPE,

@@ -187,6 +187,17 @@ class Aio(unittest.IsolatedAsyncioTestCase):
                 async for _ in stub.Exchange([3], timeout=LIMIT):
                     pass
 
+    async def test_an_item_that_is_too_long_fails_its_call(self):
+        async with aio_serving(AsyncStreams()) as address:
+            stub, sent = stub_at(address), [pb.Item(number=1), pb.Item(data=bytes(5 << 20))]
+            with self.assertRaises(nearcall.RpcError) as caught:
+                await stub.Sum(sent, timeout=LIMIT)
+            self.assertEqual(caught.exception.code(), StatusCode.RESOURCE_EXHAUSTED)
+            with self.assertRaises(nearcall.RpcError) as caught:
+                async for _ in stub.Exchange(sent, timeout=LIMIT):
+                    pass
+            self.assertEqual(caught.exception.code(), StatusCode.RESOURCE_EXHAUSTED)
+
     async def test_a_cancelled_task_cancels_its_call(self):
         servicer = AsyncStreams()
         async with aio_serving(servicer) as address:

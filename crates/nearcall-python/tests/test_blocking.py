@@ -152,6 +152,15 @@ class Errors(TestCase):
             stub = stub_at(address)
             self.assertStatus(StatusCode.ABORTED, stub.Drain, items(100_000), timeout=LIMIT)
 
+    def test_an_item_that_is_too_long_fails_its_call(self):
+        with serving() as address:
+            stub, sent = stub_at(address), [pb.Item(number=1), pb.Item(data=bytes(5 << 20))]
+            for call in (stub.Sum, lambda *of, **by: list(stub.Exchange(*of, **by))):
+                error = self.assertStatus(
+                    StatusCode.RESOURCE_EXHAUSTED, call, sent, timeout=LIMIT
+                )
+                self.assertIn("message limit", error.details())
+
     def test_wrong_types_name_their_field(self):
         with serving() as address:
             stub = stub_at(address)

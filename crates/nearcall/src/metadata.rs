@@ -193,13 +193,19 @@ impl ReplyMetadata {
         Self { trailers, headers: Entries::new() }
     }
 
+    /// Headers alone: they are the entries, and the headers as well.
+    pub(crate) fn of_headers(headers: Entries) -> Self {
+        Self { trailers: headers.clone(), headers }
+    }
+
     pub(crate) fn with_headers(self, headers: Option<&Entries>) -> Self {
         Self { headers: headers.cloned().unwrap_or_default(), ..self }
     }
 
     /// Returns the headers: what the service sent before its reply and its items
     /// ([`Context::add_header`](crate::Context::add_header)). They are not among the other entries.
-    /// Those of a server that cannot send them so, such as an older one, are: they come first.
+    /// Those of a server that cannot send them so, such as an older one, are: they come first. What
+    /// [`ReplyStream::headers`](crate::stream::ReplyStream::headers) returns has them as both.
     pub fn headers(&self) -> Metadata<'_> {
         Metadata::new(self.headers.as_bytes())
     }

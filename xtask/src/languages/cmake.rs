@@ -49,19 +49,11 @@ pub(super) fn lay_out(root: &Path, prefix: &Path) -> io::Result<()> {
 
 /// Builds programs with generated code by the package, and runs them.
 pub(super) fn check(root: &Path, prefix: &Path, generator: &Path) -> io::Result<()> {
-    let build = prefix.join("cmake-build");
-    if build.exists() {
-        fs::remove_dir_all(&build)?;
-    }
-    let mut configure = Command::new("cmake");
-    configure.arg("-S").arg(root.join("crates/nearcall-c/tests/cmake")).arg("-B").arg(&build);
-    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
-    configure.arg(format!("-DNEARCALL_PROGRAM={}", generator.display()));
-    succeed(configure.arg(format!("-DWANTED_VERSION={VERSION}")))?;
-    succeed(Command::new("cmake").arg("--build").arg(&build).args(["--parallel", "2"]))?;
+    let directory = prefix.join("cmake-build");
+    build(&root.join("crates/nearcall-c/tests/cmake"), &directory, prefix, generator)?;
     let address = format!("unix:@nearcall-languages-{}", std::process::id());
-    run(&build.join("generated"), &[&address])?.map_err(io::Error::other)?;
-    let thermostat = build.join("thermostat");
+    run(&directory.join("generated"), &[&address])?.map_err(io::Error::other)?;
+    let thermostat = directory.join("thermostat");
     let server = Child::start(Command::new(&thermostat).args(["serve", &address]))?;
     server.wait_for_line("ready", RUN_LIMIT)?;
     let called = run(&thermostat, &["call", &address, "21.5"])?;
@@ -72,6 +64,25 @@ pub(super) fn check(root: &Path, prefix: &Path, generator: &Path) -> io::Result<
         true => Ok(()),
         false => Err(io::Error::other(format!("the thermostat: {called:?}, {refused:?}"))),
     }
+}
+
+/// Builds a project by the package, in a directory that is made anew.
+pub(super) fn build(
+    project: &Path,
+    directory: &Path,
+    prefix: &Path,
+    generator: &Path,
+) -> io::Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(project).arg("-B").arg(directory);
+    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
+    configure.arg(format!("-DNEARCALL_PROGRAM={}", generator.display()));
+    succeed(configure.arg(format!("-DWANTED_VERSION={VERSION}")))?;
+    succeed(Command::new("cmake").arg("--build").arg(directory).args(["--parallel", "2"]))?;
+    Ok(())
 }
 
 fn run(program: &Path, arguments: &[&str]) -> io::Result<Result<String, String>> {

@@ -10,6 +10,7 @@ calls, a servicer serves.
 ``nearcall.aio`` has the same for asyncio.
 """
 
+from nearcall._attachment import Attachment, Notice
 from nearcall._channel import (
     Call,
     Channel,
@@ -20,6 +21,7 @@ from nearcall._channel import (
     StreamUnary,
     UnaryStream,
     UnaryUnary,
+    attach,
     connect,
     hunt,
 )
@@ -29,9 +31,11 @@ from nearcall._server import Server, ServicerContext, server
 from nearcall import aio
 
 __all__ = [
+    "Attachment",
     "Call",
     "Channel",
     "Client",
+    "Notice",
     "Oneway",
     "ReplyIterator",
     "RpcError",
@@ -44,6 +48,7 @@ __all__ = [
     "UnaryUnary",
     "__version__",
     "aio",
+    "attach",
     "connect",
     "hunt",
     "server",

@@ -7,9 +7,10 @@ import math
 from typing import Any, AsyncIterable, AsyncIterator, Generator, Generic, Iterable, Optional
 from typing import Tuple, TypeVar, Union
 
-from nearcall import codegen
-from nearcall._channel import Client, default_client
-from nearcall._errors import Metadata, RpcError, StatusCode
+from nearcall import _attachment, codegen
+from nearcall._attachment import Notice
+from nearcall._channel import SWITCH_TIMEOUT, Client, default_client
+from nearcall._errors import Metadata, RpcError, StatusCode, is_too_long
 from nearcall._loop import Step
 
 Q = TypeVar("Q")
@@ -41,6 +42,33 @@ async def hunt(address: str, timeout: float = math.inf) -> None:
     await Step(default_client()._native.hunt(address, timeout))
 
 
+async def attach(address: str, *, ping: Optional[float] = None) -> Attachment:
+    """Watches over the server at an address, as ``nearcall.attach``."""
+    return Attachment(address, await Step(default_client()._native.attach(address, ping)))
+
+
+class Attachment(_attachment.Attachment):
+    """A watch over the server that answered when it was made. ``async with`` ends it."""
+
+    async def wait(self, timeout: Optional[float] = None) -> Notice:  # type: ignore[override]
+        """Waits until the server is gone, for ``timeout`` seconds at most: then raises RpcError
+        with DEADLINE_EXCEEDED."""
+        try:
+            return Notice(*await asyncio.wait_for(_ended(self._native), timeout))
+        except asyncio.TimeoutError:
+            raise _attachment.still_there(self.address) from None
+
+    async def __aenter__(self) -> Attachment:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        self.close()
+
+
+async def _ended(native: Any) -> Any:
+    return await Step(native.ended())
+
+
 class Channel:
     """Where the calls of stubs go. ``async with`` closes it."""
 
@@ -54,6 +82,11 @@ class Channel:
             self.address, service.descriptor_set, service.name
         )
         return _Object(self, native, service)
+
+    async def switch(self, mechanism: str, timeout: float = SWITCH_TIMEOUT) -> None:
+        """Moves the connection to another mechanism, as ``nearcall.Channel.switch``."""
+        self._check()
+        await Step(self._client._native.switch(self.address, mechanism, timeout))
 
     async def close(self) -> None:
         """Takes no more calls. Those under way go on."""
@@ -325,7 +358,9 @@ async def _send_all(method: codegen.Method, stream: Any, items: Items[Any]) -> N
         data = method.request_bytes(item, f"requests[{number}]")
         try:
             await Step(stream.send(data))
-        except RpcError:
+        except RpcError as error:
+            if is_too_long(error):
+                raise
             # The call has ended; its end says why.
             return
         number += 1
@@ -383,6 +418,7 @@ class RequestStreamCall(_OneReply[R]):
                 await self.done_writing()
             except RpcError as error:
                 self._error, self._is_taken = error, True
+                self.cancel()
             except BaseException:
                 self.cancel()
                 raise
@@ -478,10 +514,10 @@ async def _send_for(
     try:
         await _send_all(method, stream, requests)
         await Step(stream.finish())
-    except RpcError:
-        # The replies end with it as well.
-        pass
-    except Exception:
+    except Exception as error:
+        if isinstance(error, RpcError) and not is_too_long(error):
+            # The replies end with it as well.
+            return
         stream.cancel()
         replies.cancel()
         raise

@@ -10,10 +10,14 @@ from typing import Any, Callable, Generic, Iterable, Iterator, Optional, Tuple, 
 
 from nearcall import _native, codegen
 from nearcall import _shutdown as _shutdown
-from nearcall._errors import Metadata, RpcError, StatusCode
+from nearcall._attachment import Attachment
+from nearcall._errors import Metadata, RpcError, StatusCode, is_too_long
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+#: How long a switch may take, in seconds.
+SWITCH_TIMEOUT = 5.0
 
 
 class Client:
@@ -37,6 +41,11 @@ class Client:
         Raises RpcError with UNAVAILABLE if none does.
         """
         self._native.hunt(address, timeout).wait()
+
+    def attach(self, address: str, *, ping: Optional[float] = None) -> Attachment:
+        """Watches over the server at an address, which has to answer now. It is pinged each
+        ``ping`` seconds, if any."""
+        return Attachment(address, self._native.attach(address, ping).wait())
 
 
 _default: Optional[Client] = None
@@ -63,6 +72,12 @@ def hunt(address: str, timeout: float = math.inf) -> None:
     default_client().hunt(address, timeout)
 
 
+def attach(address: str, *, ping: Optional[float] = None) -> Attachment:
+    """Watches over the server at an address, which has to answer now. It is pinged each ``ping``
+    seconds, if any."""
+    return default_client().attach(address, ping=ping)
+
+
 class Channel:
     """Where the calls of stubs go. For all threads. ``with`` closes it."""
 
@@ -76,6 +91,12 @@ class Channel:
             self.address, service.descriptor_set, service.name
         )
         return _Object(self, native, service)
+
+    def switch(self, mechanism: str, timeout: float = SWITCH_TIMEOUT) -> None:
+        """Moves the connection to another mechanism, such as ``shm``, without losing a call. All
+        threads and tasks of its client share it; one of them has called before."""
+        self._check()
+        self._client._native.switch(self.address, mechanism, timeout).wait()
 
     def close(self) -> None:
         """Takes no more calls. Those under way go on."""
@@ -400,7 +421,9 @@ def send_all(method: codegen.Method, stream: Any, requests: Iterable[Any]) -> No
         data = method.request_bytes(request, f"requests[{number}]")
         try:
             stream.send(data).wait()
-        except RpcError:
+        except RpcError as error:
+            if is_too_long(error):
+                raise
             # The call has ended; its end says why.
             return
 
@@ -424,9 +447,9 @@ class _BothIterator(ReplyIterator[R]):
     def __next__(self) -> R:
         try:
             return super().__next__()
-        except RpcError:
+        except RpcError as error:
             failure, self._sending.failure = self._sending.failure, None
-            if failure is not None:
+            if failure is not None and error.code() is StatusCode.CANCELLED:
                 raise failure from None
             raise
 
@@ -464,10 +487,10 @@ def _send_in_thread(
     try:
         send_all(method, stream, requests)
         stream.finish().wait()
-    except RpcError:
-        # The replies end with it as well.
-        pass
     except BaseException as error:
+        if isinstance(error, RpcError) and not is_too_long(error):
+            # The replies end with it as well.
+            return
         found = sending()
         if found is not None:
             found.failure = error

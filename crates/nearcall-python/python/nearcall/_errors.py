@@ -58,6 +58,12 @@ class RpcError(Exception):
         return (type(self), (self._code, self._details, self._trailing))
 
 
+def is_too_long(error: RpcError) -> bool:
+    """Returns whether an item could not be sent by itself: the call goes on. Other errors of
+    sending are the end of the call, which has its own error."""
+    return error.code() is StatusCode.RESOURCE_EXHAUSTED
+
+
 def from_native(code: int, details: str, trailing: Metadata) -> RpcError:
     """Makes the exception of a status. Called by the native half."""
     return RpcError(StatusCode(code), details, trailing)

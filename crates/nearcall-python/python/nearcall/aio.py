@@ -5,6 +5,7 @@ Cancelling the task that awaits a call cancels the call.
 
 from nearcall._aio_channel import (
     EOF,
+    Attachment,
     BothCall,
     Channel,
     Oneway,
@@ -15,6 +16,7 @@ from nearcall._aio_channel import (
     UnaryCall,
     UnaryStream,
     UnaryUnary,
+    attach,
     connect,
     hunt,
 )
@@ -22,6 +24,7 @@ from nearcall._aio_server import Server, ServicerContext, server
 
 __all__ = [
     "EOF",
+    "Attachment",
     "BothCall",
     "Channel",
     "Oneway",
@@ -34,6 +37,7 @@ __all__ = [
     "UnaryCall",
     "UnaryStream",
     "UnaryUnary",
+    "attach",
     "connect",
     "hunt",
     "server",

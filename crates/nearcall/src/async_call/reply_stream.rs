@@ -106,7 +106,7 @@ impl<R: Message + Default> AsyncReplyStream<R> {
                 return Poll::Pending;
             }
             let headers = stream.headers.get().cloned().unwrap_or_default();
-            Poll::Ready(ReplyMetadata::new(headers))
+            Poll::Ready(ReplyMetadata::of_headers(headers))
         })
         .await
     }

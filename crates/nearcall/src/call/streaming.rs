@@ -326,7 +326,7 @@ impl StreamedCall {
             // Whatever fails here, the next item reports.
             let _ = self.wait_until(|| headers.get().is_some() || received.is_ready());
         }
-        ReplyMetadata::new(headers.get().cloned().unwrap_or_default())
+        ReplyMetadata::of_headers(headers.get().cloned().unwrap_or_default())
     }
 
     /// Releases the call if it has ended.

@@ -230,6 +230,7 @@ fn check(streams: &Caller, is_old: bool, what: &str) {
         {
             let mut replies = streams.count(&Plan { items, bytes, code }).unwrap();
             assert_eq!(entries(replies.headers().iter()), expected, "{what}");
+            assert_eq!(entries(replies.headers().headers().iter()), expected, "{what}");
             assert!(replies.metadata().is_empty(), "{what}: the end was not read");
             let mut received = 0;
             let end = loop {
