@@ -8,6 +8,7 @@
 //! (`crates/nearcall-python/tests/run.py`), the suite of all languages (`languages/suite.rs`).
 
 mod cmake;
+mod rivals;
 mod suite;
 
 use std::io::{self, Write};
@@ -33,6 +34,9 @@ pub struct Options {
     /// Run the suite of all languages over every mechanism; with `--dev` alone it runs over shm
     #[arg(long)]
     all: bool,
+    /// Measure calls in each language beside grpc++, grpcio and iceoryx2; run no case
+    #[arg(long)]
+    bench: bool,
 }
 
 /// The name by which programs load the library: that of its binary interface.
@@ -106,7 +110,7 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
         writeln!(out, "{file}: {bytes} bytes")?;
     }
     let has_python = options.python && test_python(root, options, out)?;
-    if options.dev || options.all {
+    if options.dev || options.all || options.bench {
         suite::run(&layout, Options { python: has_python, ..options }, out)?;
     }
     Ok(())

@@ -186,6 +186,7 @@ class Calls {
     if (is("cancel-after-first", 0)) return cancel_after_first();
     if (is("soak", 3)) return soak(words);
     if (is("reconnect-soak", 3)) return reconnect_soak(words);
+    if (is("time", 2)) return time_calls(number(words[1]), number(words[2]));
     if (is("note", 1)) return leave_note(words);
     if (is("notes", 0)) return std::to_string(notes_.count({})->notes());
     if (is("sleep", 2)) return sleep(words);
@@ -302,6 +303,18 @@ class Calls {
     for (int i = 0; i < number(words[1]); i++)
       Calls(address_).unary(number(words[2]), number(words[3]));
     return words[1];
+  }
+
+  std::string time_calls(int calls, int size) {
+    auto request = with_zeros<SimpleRequest>(size);
+    request.set_response_size(size);
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; i++) {
+      if (size == 0) (void)service_.empty_call({}).value();
+      else (void)service_.unary_call(request).value();
+    }
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    return std::to_string(took.count() / calls);
   }
 
   std::string leave_note(const Words& words) {

@@ -187,6 +187,16 @@ class Calls:
             Calls(self.channel.address).unary(request, reply)
         return [calls]
 
+    def time(self, calls, size):
+        request, call = test_empty_pb2.Empty(), self.service.EmptyCall
+        if int(size):
+            request = pb.SimpleRequest(payload=zeros(size), response_size=int(size))
+            call = self.service.UnaryCall
+        start = time.perf_counter_ns()
+        for _ in range(int(calls)):
+            call(request)
+        return [(time.perf_counter_ns() - start) / int(calls)]
+
     def note(self, text):
         self.notes_of.Leave(notes_pb2.Note(text=text))
 

@@ -12,11 +12,12 @@
 //! **Invariants:** a case is written once.
 //! **Not here:** how the programs are built (`cargo xtask languages`).
 
+mod bench;
 mod cases;
 mod cell;
 mod program;
-pub mod rust_client;
-pub mod rust_server;
+mod rust_client;
+mod rust_server;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -57,6 +58,12 @@ pub struct Options {
     /// A case; the default is all
     #[arg(long, value_name = "NAME")]
     case: Vec<String>,
+    /// Measure calls in each language, and run no case; on two CPUs that do nothing else
+    #[arg(long)]
+    bench: bool,
+    /// What is measured beside: a name, and a program that knows `time`
+    #[arg(long = "rival", value_name = "NAME=COMMAND", requires = "bench")]
+    rivals: Vec<Language>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -77,6 +84,26 @@ pub enum Part {
         /// Not used
         descriptors: PathBuf,
     },
+    /// Serve what is measured
+    Measured {
+        /// Where to
+        address: String,
+        /// Not used
+        descriptors: PathBuf,
+    },
+}
+
+/// Is a process of the suite.
+///
+/// # Errors
+///
+/// Those of its part.
+pub async fn run_part(part: Part) -> anyhow::Result<()> {
+    match part {
+        Part::Client { address } => rust_client::run(&address),
+        Part::Server { address, .. } => rust_server::run(&address).await,
+        Part::Measured { address, .. } => bench::serve(&address),
+    }
 }
 
 /// A language that takes part.
@@ -147,6 +174,9 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     let program = std::env::current_exe()?.display().to_string();
     let rust = Language { name: "Rust".into(), command: vec![program, "language".into()] };
     let languages: Vec<_> = [rust].into_iter().chain(options.programs.iter().cloned()).collect();
+    if options.bench {
+        return bench::run(&languages, &options.rivals, options.json).map(|()| true);
+    }
     let (clients, servers) =
         (select(&languages, &options.client)?, select(&languages, &options.server)?);
     let cases = select_cases(&options.case)?;

@@ -190,15 +190,7 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Gateway { nearcall, listen, own } => pass(&nearcall, &listen, own).await,
         Verb::Bench { base, other, each } => {
-            nearcall_grpc::install()?;
-            let costs = bench::compare(&base, &other, Duration::from_secs(each)).await?;
-            for Cost { case, base_ns, other_ns, ratio, pairs } in costs {
-                let (base_us, other_us) = (base_ns / 1e3, other_ns / 1e3);
-                writeln!(
-                    io::stdout(),
-                    "{case}: {base_us:.1} us, {other_us:.1} us, ratio {ratio:.2} ({pairs} pairs)"
-                )?;
-            }
+            compare(&base, &other, Duration::from_secs(each)).await?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Storm(options) => {
@@ -214,12 +206,7 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(u8::from(!passed)))
         }
         Verb::Language(part) => {
-            match part {
-                languages::Part::Client { address } => languages::rust_client::run(&address)?,
-                languages::Part::Server { address, .. } => {
-                    languages::rust_server::run(&address).await?;
-                }
-            }
+            languages::run_part(part).await?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Call { address, server, chosen } => {
@@ -238,6 +225,17 @@ async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             print(&tonic_client::call(&address, tls, &names).await?, chosen.json)
         }
     }
+}
+
+/// Measures two ways beside each other.
+async fn compare(base: &str, other: &str, each: Duration) -> anyhow::Result<()> {
+    nearcall_grpc::install()?;
+    for Cost { case, base_ns, other_ns, ratio, pairs } in bench::compare(base, other, each).await? {
+        let (base_us, other_us) = (base_ns / 1e3, other_ns / 1e3);
+        let times = format!("{base_us:.1} us, {other_us:.1} us");
+        writeln!(io::stdout(), "{case}: {times}, ratio {ratio:.2} ({pairs} pairs)")?;
+    }
+    Ok(())
 }
 
 /// Passes calls on until this process is to end.

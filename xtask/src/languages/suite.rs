@@ -10,16 +10,16 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use super::{Layout, Options, cmake};
+use super::{Layout, Options, cmake, rivals};
 use crate::child::{Child, succeed};
 
 /// How long the suite may take.
 const LIMIT: Duration = Duration::from_secs(1200);
 /// The directories of the programs, and of what they serve.
-const PROGRAMS: &str = "crates/nearcall-grpc-interop/languages";
-const PROTOS: &str = "crates/nearcall-grpc-interop/proto";
+pub(super) const PROGRAMS: &str = "crates/nearcall-grpc-interop/languages";
+pub(super) const PROTOS: &str = "crates/nearcall-grpc-interop/proto";
 /// The interfaces, and the messages that they share.
-const FILES: [&str; 4] = [
+pub(super) const FILES: [&str; 4] = [
     "conformance/v1/notes.proto",
     "grpc/testing/empty.proto",
     "grpc/testing/messages.proto",
@@ -45,13 +45,22 @@ pub(super) fn run(layout: &Layout, options: Options, out: &mut dyn Write) -> io:
             suite.arg("--program").arg(format!("C++={}", cpp.display()));
         }
     }
+    let mut interpreter = None;
     if options.python {
         let (python, generated) = prepare_python(layout)?;
         let program = layout.root.join(PROGRAMS).join("interop.py");
         let command = format!("Python={} {}", python.display(), program.display());
-        suite.arg("--program").arg(command).env("PYTHONPATH", generated);
+        suite.arg("--program").arg(command);
+        // Behind, what the tests of the package have generated, for grpcio.
+        suite.env("PYTHONPATH", generated);
+        interpreter = Some(python);
     }
-    if !options.all {
+    if options.bench {
+        suite.arg("--bench");
+        for rival in rivals::prepare(layout, interpreter.as_deref(), out)? {
+            suite.arg("--rival").arg(rival);
+        }
+    } else if !options.all {
         suite.args(["--via", "shm"]);
     }
     let suite = Child::start(&mut suite)?;

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <time.h>
 
 #include "messages.h"
 
@@ -339,6 +340,32 @@ static nearcall_status *soak(char **words) {
   return NULL;
 }
 
+static uint64_t now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+static nearcall_status *time_calls(char **words) {
+  int calls = number(words[1]), size = number(words[2]);
+  struct message request = {NULL, 0, 0};
+  if (size) {
+    put_number(&request, 2, (uint64_t)size);
+    put_payload(&request, 3, (size_t)size);
+  }
+  const char *method = size ? "UnaryCall" : "EmptyCall";
+  nearcall_status *status = NULL;
+  uint64_t start = now_ns();
+  for (int i = 0; i < calls && !status; i++) {
+    nearcall_bytes reply = {NULL, 0, NULL};
+    status = nearcall_call_method(service, method, view(&request), NULL, &reply, NULL);
+    nearcall_bytes_free(&reply);
+  }
+  add_result(" %.1f", (double)(now_ns() - start) / calls);
+  release(&request);
+  return status;
+}
+
 static nearcall_status *reconnect_soak(char **words) {
   size_t size;
   for (int calls = number(words[1]); calls > 0; calls--) {
@@ -424,6 +451,7 @@ static nearcall_status *execute(char **words, int count) {
     return duplex("FullDuplexCall", NULL, cancel_after_first, words);
   if (IS("soak", 3)) return soak(words);
   if (IS("reconnect-soak", 3)) return reconnect_soak(words);
+  if (IS("time", 2)) return time_calls(words);
   if (IS("note", 1)) return leave_note(words);
   if (IS("notes", 0)) return count_notes();
   if (IS("sleep", 2)) return sleep_at_server(words);

@@ -21,6 +21,7 @@
 //! | `unimplemented-method`, `unimplemented-service` | what is not implemented | |
 //! | `cancel-after-begin`, `cancel-after-first` | `StreamingInputCall`, `FullDuplexCall` after the first reply, cancelled | |
 //! | `soak CALLS REQUEST REPLY`, `reconnect-soak CALLS REQUEST REPLY` | `unary`, by one client, or by a new one each | the number |
+//! | `time CALLS SIZE` | `EmptyCall`, or `UnaryCall` with this size both ways if it is not 0 | nanoseconds of a call |
 //! | `note TEXT` | `Leave`, one-way | |
 //! | `notes` | `Count` | the number |
 //! | `sleep MILLISECONDS DEADLINE` | `Sleep` with a deadline in milliseconds | |

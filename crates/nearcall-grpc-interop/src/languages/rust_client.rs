@@ -10,6 +10,7 @@ use std::time::Duration;
 use nearcall::client::{Attachment, Cause};
 use nearcall::stream::{ReplyStream, RequestStream};
 use nearcall::{BadAddress, CallOptions, Client, Status};
+use nearcall_os::clock;
 
 use super::PATIENCE;
 use super::notes::{Note, NotesCaller, SleepRequest};
@@ -38,7 +39,7 @@ struct Calls {
 /// # Errors
 ///
 /// `address` cannot be parsed, or the output has ended.
-pub fn run(address: &str) -> anyhow::Result<()> {
+pub(super) fn run(address: &str) -> anyhow::Result<()> {
     let mut calls = Calls::new(address)?;
     for line in std::io::stdin().lines() {
         let line = line?;
@@ -90,6 +91,7 @@ impl Calls {
             ["cancel-after-first"] => self.cancel_after_first(),
             ["soak", calls, request, reply] => self.soak(false, calls, request, reply),
             ["reconnect-soak", calls, request, reply] => self.soak(true, calls, request, reply),
+            ["time", calls, size] => self.time(number(calls)?, number(size)?),
             ["note", text] => no_result(self.notes.leave(&Note { text: text.to_owned() })),
             ["notes"] => Ok(self.notes.count(&())?.notes.to_string()),
             ["sleep", ms, deadline] => self.sleep(number(ms)?, number(deadline)?),
@@ -220,6 +222,20 @@ impl Calls {
             unary(service, number(request)?, number(reply)?)?;
         }
         Ok(calls.to_owned())
+    }
+
+    fn time(&self, calls: i32, size: i32) -> Result<String, Status> {
+        let payload = zeros(size)?;
+        let request = SimpleRequest { response_size: size, payload, ..Default::default() };
+        let start = clock::now();
+        for _ in 0..calls {
+            match size {
+                0 => drop(self.service.empty_call(&Empty {})?),
+                _ => drop(self.service.unary_call(&request)?),
+            }
+        }
+        let ns = start.elapsed().as_secs_f64() * 1e9 / f64::from(calls);
+        Ok(format!("{ns:.1}"))
     }
 
     fn sleep(&self, ms: i32, deadline_ms: i32) -> Result<String, Status> {

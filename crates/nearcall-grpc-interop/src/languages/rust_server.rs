@@ -36,7 +36,7 @@ impl NotesAsync for Notes {
 /// # Errors
 ///
 /// Nothing can listen there, or calls under way do not end.
-pub async fn run(address: &str) -> anyhow::Result<()> {
+pub(super) async fn run(address: &str) -> anyhow::Result<()> {
     let tasks = tokio::runtime::Handle::current();
     let notes = NotesAsyncDispatcher::new(Notes::default()).spawn_on(move |task| {
         tasks.spawn(task);
