@@ -37,6 +37,9 @@ pub struct Options {
     /// Measure calls in each language beside grpc++, grpcio and iceoryx2; run no case
     #[arg(long)]
     bench: bool,
+    /// Call at random between all languages for so many seconds, and kill processes; run no case
+    #[arg(long, value_name = "SECONDS", conflicts_with = "bench")]
+    mix: Option<u64>,
 }
 
 /// The name by which programs load the library: that of its binary interface.
@@ -110,7 +113,7 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
         writeln!(out, "{file}: {bytes} bytes")?;
     }
     let has_python = options.python && test_python(root, options, out)?;
-    if options.dev || options.all || options.bench {
+    if options.dev || options.all || options.bench || options.mix.is_some() {
         suite::run(&layout, Options { python: has_python, ..options }, out)?;
     }
     Ok(())

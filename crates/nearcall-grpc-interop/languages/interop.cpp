@@ -188,6 +188,7 @@ class Calls {
     if (is("reconnect-soak", 3)) return reconnect_soak(words);
     if (is("time", 2)) return time_calls(number(words[1]), number(words[2]));
     if (is("note", 1)) return leave_note(words);
+    if (is("keep", 1)) return keep_note(words);
     if (is("notes", 0)) return std::to_string(notes_.count({})->notes());
     if (is("sleep", 2)) return sleep(words);
     if (is("hunt", 1)) return check(client_.hunt(address_, milliseconds(words[1])));
@@ -321,6 +322,12 @@ class Calls {
     conformance::v1::Note note;
     note.set_text(words[1]);
     return check(notes_.leave(note));
+  }
+
+  std::string keep_note(const Words& words) {
+    conformance::v1::Note note;
+    note.set_text(words[1]);
+    return std::to_string(notes_.keep(note)->notes());
   }
 
   std::string sleep(const Words& words) {
@@ -469,9 +476,17 @@ class TestService : public grpc::testing::TestServiceService {
 class Notes : public conformance::v1::NotesService {
   void leave(Call&, const conformance::v1::Note&) override { notes_++; }
 
+  Result<conformance::v1::CountReply> keep(Call&, const conformance::v1::Note&) override {
+    return reply_with(++notes_);
+  }
+
   Result<conformance::v1::CountReply> count(Call&, const Nothing&) override {
+    return reply_with(notes_);
+  }
+
+  static conformance::v1::CountReply reply_with(std::uint32_t notes) {
     conformance::v1::CountReply reply;
-    reply.set_notes(notes_);
+    reply.set_notes(notes);
     return reply;
   }
 

@@ -200,6 +200,9 @@ class Calls:
     def note(self, text):
         self.notes_of.Leave(notes_pb2.Note(text=text))
 
+    def keep(self, text):
+        return [self.notes_of.Keep(notes_pb2.Note(text=text)).notes]
+
     def notes(self):
         return [self.notes_of.Count(empty_pb2.Empty()).notes]
 
@@ -301,6 +304,11 @@ class Notes(notes_nearcall.NotesServicer):
     def Leave(self, request, context):
         with self.lock:
             self.kept += 1
+
+    def Keep(self, request, context):
+        with self.lock:
+            self.kept += 1
+            return notes_pb2.CountReply(notes=self.kept)
 
     def Count(self, request, context):
         with self.lock:

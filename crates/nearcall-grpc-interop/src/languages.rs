@@ -15,6 +15,7 @@
 mod bench;
 mod cases;
 mod cell;
+mod mix;
 mod program;
 mod rust_client;
 mod rust_server;
@@ -64,8 +65,14 @@ pub struct Options {
     /// What is measured beside: a name, and a program that knows `time`
     #[arg(long = "rival", value_name = "NAME=COMMAND", requires = "bench")]
     rivals: Vec<Language>,
+    /// Call at random for so many seconds, kill processes meanwhile, and run no case
+    #[arg(long, value_name = "SECONDS", conflicts_with = "bench")]
+    mix: Option<u64>,
+    /// What the mix follows from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(long, conflicts_with = "mix")]
     json: bool,
 }
 
@@ -174,6 +181,9 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     let program = std::env::current_exe()?.display().to_string();
     let rust = Language { name: "Rust".into(), command: vec![program, "language".into()] };
     let languages: Vec<_> = [rust].into_iter().chain(options.programs.iter().cloned()).collect();
+    if let Some(seconds) = options.mix {
+        return mix::run(&languages, seconds, options.seed).map(|()| true);
+    }
     if options.bench {
         return bench::run(&languages, &options.rivals, options.json).map(|()| true);
     }

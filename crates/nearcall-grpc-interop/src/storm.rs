@@ -153,9 +153,9 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
 
 /// What a process holds.
 #[derive(Debug, Clone, Copy)]
-struct Held {
-    descriptors: usize,
-    memory_kib: u64,
+pub(crate) struct Held {
+    pub(crate) descriptors: usize,
+    pub(crate) memory_kib: u64,
 }
 
 /// A process that serves.
@@ -398,7 +398,7 @@ fn end(child: &mut Child, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn held(pid: u32) -> anyhow::Result<Held> {
+pub(crate) fn held(pid: u32) -> anyhow::Result<Held> {
     let directory = Path::new("/proc").join(pid.to_string());
     let descriptors = fs::read_dir(directory.join("fd"))?.count();
     let status = fs::read_to_string(directory.join("status"))?;

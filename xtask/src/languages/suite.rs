@@ -60,6 +60,8 @@ pub(super) fn run(layout: &Layout, options: Options, out: &mut dyn Write) -> io:
         for rival in rivals::prepare(layout, interpreter.as_deref(), out)? {
             suite.arg("--rival").arg(rival);
         }
+    } else if let Some(seconds) = options.mix {
+        suite.args(["--mix", &seconds.to_string()]);
     } else if !options.all {
         suite.args(["--via", "shm"]);
     }

@@ -391,9 +391,11 @@ static nearcall_status *leave_note(char **words) {
   return status;
 }
 
-static nearcall_status *count_notes(void) {
+static nearcall_status *count_notes(const char *method, const char *text) {
+  struct message note = {NULL, 0, 0};
   nearcall_bytes reply;
-  TRY(nearcall_call_method(notes, "Count", none, NULL, &reply, NULL));
+  put_bytes(&note, 1, (nearcall_view){(const uint8_t *)text, strlen(text)});
+  TRY(call(notes, method, &note, NULL, &reply, NULL));
   add_result(" %" PRIu64, find((nearcall_view){reply.data, reply.size}, 1).value);
   nearcall_bytes_free(&reply);
   return NULL;
@@ -453,7 +455,8 @@ static nearcall_status *execute(char **words, int count) {
   if (IS("reconnect-soak", 3)) return reconnect_soak(words);
   if (IS("time", 2)) return time_calls(words);
   if (IS("note", 1)) return leave_note(words);
-  if (IS("notes", 0)) return count_notes();
+  if (IS("keep", 1)) return count_notes("Keep", words[1]);
+  if (IS("notes", 0)) return count_notes("Count", "");
   if (IS("sleep", 2)) return sleep_at_server(words);
   if (IS("hunt", 1)) return nearcall_hunt(client, server_address, milliseconds(words[1]));
   if (IS("attach", 0)) return attach();

@@ -203,9 +203,10 @@ static void serve_notes(void *data, nearcall_call call, const nearcall_request *
   (void)data;
   if (!strcmp(request->method, "Leave")) {
     atomic_fetch_add(&kept_notes, 1);
-  } else if (!strcmp(request->method, "Count")) {
+  } else if (!strcmp(request->method, "Keep") || !strcmp(request->method, "Count")) {
     struct message reply = {NULL, 0, 0};
-    put_number(&reply, 1, atomic_load(&kept_notes));
+    unsigned more = *request->method == 'K';
+    put_number(&reply, 1, atomic_fetch_add(&kept_notes, more) + more);
     status = nearcall_call_reply(call, view(&reply));
     release(&reply);
   } else {

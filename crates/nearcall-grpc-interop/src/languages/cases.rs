@@ -23,6 +23,7 @@
 //! | `soak CALLS REQUEST REPLY`, `reconnect-soak CALLS REQUEST REPLY` | `unary`, by one client, or by a new one each | the number |
 //! | `time CALLS SIZE` | `EmptyCall`, or `UnaryCall` with this size both ways if it is not 0 | nanoseconds of a call |
 //! | `note TEXT` | `Leave`, one-way | |
+//! | `keep TEXT` | `Keep` | the number of notes |
 //! | `notes` | `Count` | the number |
 //! | `sleep MILLISECONDS DEADLINE` | `Sleep` with a deadline in milliseconds | |
 //! | `hunt MILLISECONDS` | waits for a server | |
@@ -160,7 +161,12 @@ fn of_grpc() -> Vec<Case> {
 fn of_nearcall() -> Vec<Case> {
     let notes = ["note first", "note second", "note third"].map(|line| ask(line, "OK"));
     vec![
-        case("one_way", notes.into_iter().chain([Until("notes".into(), Is("OK 3".into()))])),
+        case(
+            "one_way",
+            notes
+                .into_iter()
+                .chain([Until("notes".into(), Is("OK 3".into())), ask("keep fourth", "OK 4")]),
+        ),
         case(
             "deadline",
             [ask("sleep 1 60000", "OK"), fails("sleep 60000 20", "DEADLINE_EXCEEDED")],

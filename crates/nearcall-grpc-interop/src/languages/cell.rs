@@ -193,7 +193,7 @@ fn take(program: &mut Option<Program>) -> anyhow::Result<Program> {
 }
 
 /// Returns an answer with its text, where it is a status.
-fn readable(answer: &str) -> String {
+pub(super) fn readable(answer: &str) -> String {
     let text = answer.split_once(' ').filter(|(code, _)| *code != "OK").and_then(|(code, hex)| {
         let text = String::from_utf8(bytes_of(hex).ok()?).ok()?;
         Some(format!("{code}: {text:?}"))

@@ -53,6 +53,10 @@ impl Program {
         Ok(Self { child, input, lines, complaints })
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
     pub(super) fn send(&mut self, line: &str) -> anyhow::Result<()> {
         let input = self.input.as_mut().context("its input has ended")?;
         writeln!(input, "{line}").with_context(|| format!("it has ended\n{}", self.complaints()))

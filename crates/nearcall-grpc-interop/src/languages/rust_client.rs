@@ -93,6 +93,9 @@ impl Calls {
             ["reconnect-soak", calls, request, reply] => self.soak(true, calls, request, reply),
             ["time", calls, size] => self.time(number(calls)?, number(size)?),
             ["note", text] => no_result(self.notes.leave(&Note { text: text.to_owned() })),
+            ["keep", text] => {
+                Ok(self.notes.keep(&Note { text: text.to_owned() })?.notes.to_string())
+            }
             ["notes"] => Ok(self.notes.count(&())?.notes.to_string()),
             ["sleep", ms, deadline] => self.sleep(number(ms)?, number(deadline)?),
             ["hunt", ms] => no_result(self.client.hunt(&self.address, milliseconds(number(ms)?))),

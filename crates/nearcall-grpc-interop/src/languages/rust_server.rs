@@ -21,6 +21,10 @@ impl NotesAsync for Notes {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    async fn keep(&self, _: CallContext, _: Note) -> Result<CountReply, Status> {
+        Ok(CountReply { notes: self.0.fetch_add(1, Ordering::Relaxed) + 1 })
+    }
+
     async fn count(&self, _: CallContext, (): ()) -> Result<CountReply, Status> {
         Ok(CountReply { notes: self.0.load(Ordering::Relaxed) })
     }
