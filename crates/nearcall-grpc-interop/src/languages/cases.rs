@@ -6,31 +6,36 @@
 //! consist of zeros; each client checks that. It may print `SKIPPED` where its language cannot do
 //! something yet. The lines:
 //!
-//! | line | calls | results |
-//! |---|---|---|
-//! | `empty` | `EmptyCall` | |
-//! | `unary REQUEST REPLY` | `UnaryCall` with these sizes | the size of the reply |
-//! | `unary-metadata TEXT HEX`, `duplex-metadata TEXT HEX` | `UnaryCall`, `FullDuplexCall` with the two keys that are echoed | what came in the headers, and in the trailers |
-//! | `unary-status CODE HEX`, `duplex-status CODE HEX` | the same, to end with this code and text | |
-//! | `cacheable SIZE` | `CacheableUnaryCall` | the size, and the text of `cache-control` in the trailers |
-//! | `input SIZE..` | `StreamingInputCall` | the sum |
-//! | `output MICROSECONDS SIZE..` | `StreamingOutputCall` with this interval | the sizes |
-//! | `ping-pong REQUEST:REPLY..` | `FullDuplexCall`: an item after the reply to the one before | the sizes |
-//! | `half-duplex REQUEST:REPLY..` | `HalfDuplexCall` | the sizes |
-//! | `duplex-deadline MILLISECONDS` | `FullDuplexCall` whose item asks for no reply and which goes on, with this deadline | |
-//! | `unimplemented-method`, `unimplemented-service` | what is not implemented | |
-//! | `cancel-after-begin`, `cancel-after-first` | `StreamingInputCall`, `FullDuplexCall` after the first reply, cancelled | |
-//! | `soak CALLS REQUEST REPLY`, `reconnect-soak CALLS REQUEST REPLY` | `unary`, by one client, or by a new one each | the number |
-//! | `time CALLS SIZE` | `EmptyCall`, or `UnaryCall` with this size both ways if it is not 0 | nanoseconds of a call |
-//! | `note TEXT` | `Leave`, one-way | |
-//! | `keep TEXT` | `Keep` | the number of notes |
-//! | `notes` | `Count` | the number |
-//! | `sleep MILLISECONDS DEADLINE` | `Sleep` with a deadline in milliseconds | |
-//! | `hunt MILLISECONDS` | waits for a server | |
-//! | `attach` | watches over the server | |
-//! | `notice MILLISECONDS` | waits for the end of the server | the cause: `exited`, `killed`, `closed`, `replaced`, `unresponsive`, `lost` |
-//! | `switch MECHANISM` | moves the connection | |
-//! | `switching MECHANISM..` | `FullDuplexCall` that moves the connection after each reply | the sizes |
+//! - `empty`: `EmptyCall`.
+//! - `unary REQUEST REPLY`: `UnaryCall` with these sizes; results in that of the reply.
+//! - `unary-metadata TEXT HEX`, `duplex-metadata TEXT HEX`: `UnaryCall` and `FullDuplexCall` with
+//!   the two keys that are echoed; result in what came in the headers, and in the trailers.
+//! - `unary-status CODE HEX`, `duplex-status CODE HEX`: the same, to end with this code and text.
+//! - `cacheable SIZE`: `CacheableUnaryCall`; results in the size, and `cache-control` of the
+//!   trailers in hexadecimal.
+//! - `input SIZE..`: `StreamingInputCall`; results in the sum.
+//! - `output MICROSECONDS SIZE..`: `StreamingOutputCall` with this interval; results in the sizes.
+//! - `ping-pong REQUEST:REPLY..`: `FullDuplexCall`, an item after the reply to the one before;
+//!   results in the sizes, as the next one does.
+//! - `half-duplex REQUEST:REPLY..`: `HalfDuplexCall`.
+//! - `duplex-deadline MILLISECONDS`: `FullDuplexCall` with this deadline, and an item that asks for
+//!   no reply.
+//! - `unimplemented-method`, `unimplemented-service`: what no server implements.
+//! - `cancel-after-begin`, `cancel-after-first`: `StreamingInputCall`, and `FullDuplexCall` after
+//!   its first reply, are cancelled.
+//! - `soak CALLS REQUEST REPLY`, `reconnect-soak CALLS REQUEST REPLY`: `unary` by one client, and
+//!   by a new one for each call; result in the number.
+//! - `note TEXT`: `Leave`, one-way. `keep TEXT`: `Keep`. `notes`: `Count`. The last two result in
+//!   the number of notes.
+//! - `time CALLS SIZE`: `EmptyCall`, or, if the size is not 0, `UnaryCall` with it both ways; results
+//!   in nanoseconds of a call.
+//! - `sleep MILLISECONDS DEADLINE`: `Sleep` with a deadline in milliseconds.
+//! - `hunt MILLISECONDS`: waits for a server. `attach`: watches over it.
+//! - `notice MILLISECONDS`: waits for the end of that server; results in the cause: `exited`,
+//!   `killed`, `closed`, `replaced`, `unresponsive` or `lost`.
+//! - `switch MECHANISM`: moves the connection.
+//! - `switching MECHANISM..`: `FullDuplexCall` that moves the connection after each reply; results
+//!   in the sizes.
 //!
 //! **Not here:** how the steps are run (`cell.rs`).
 
