@@ -266,7 +266,8 @@ typedef struct nearcall_loop {
 } nearcall_loop;
 
 /**
- * A call that was started. For the thread that has started it.
+ * A call that was started: by `nearcall_start` for the thread that has started it, by
+ * `nearcall_start_notified` for any thread.
  */
 typedef struct nearcall_pending {
   /**
@@ -537,6 +538,23 @@ struct nearcall_status *nearcall_start(struct nearcall_caller caller,
                                        struct nearcall_view request,
                                        const struct nearcall_call_options *options,
                                        struct nearcall_pending *pending);
+
+/**
+ * Starts a call as `nearcall_start` does, and has its end reported, for a loop that waits for other
+ * things as well: `done` is called once with `data`, when `nearcall_pending_wait` would not wait
+ * any more, or the call was cancelled; perhaps before this function returns.
+ *
+ * A thread of the library calls it, the same for all calls: it must be short, such as a write to an
+ * eventfd of the loop, and nothing may leave it. It may take the result, but not wait for another
+ * call. The handle may be used in any thread.
+ */
+struct nearcall_status *nearcall_start_notified(struct nearcall_caller caller,
+                                                const char *method,
+                                                struct nearcall_view request,
+                                                const struct nearcall_call_options *options,
+                                                void (*done)(void *data),
+                                                void *data,
+                                                struct nearcall_pending *pending);
 
 /**
  * Returns 1 if `nearcall_pending_wait` would not wait: the call has ended, or there is none.

@@ -1,4 +1,5 @@
-// Calls and services of nearcall for C++17 and later: link with -lnearcall.
+// Calls and services of nearcall for C++17 and later: link with -lnearcall. From C++20 on calls can
+// be awaited by coroutines.
 //
 // How functions end. Those that can fail return a Result: a value, or a Status that says why there
 // is none. `value()` of a Result without one throws an Error; nothing else here throws anything but
@@ -10,15 +11,17 @@
 //
 // Which threads. Client, Caller, Attachment, Server and DeferredCall: any, also several at once.
 // Pending, ReplyStream, RequestStream, BothStreams, EventLoop and a Server in one: the thread that
-// has made it, which also destroys it. Call: the thread that serves it, until the service returns.
+// has made it, which also destroys it; a Pending of `start_notified` and an AsyncCall: any, one at a
+// time. Call: the thread that serves it, until the service returns.
 //
 // Messages are classes as protoc makes them (ByteSizeLong, SerializeToArray, ParseFromArray), or
 // are encoded already: requests as anything that is a std::string_view, replies as Bytes or
 // std::string.
 //
 // Invariants: no exception enters the library.
-// Not here: services and servers (nearcall_server.hpp, which is included), the library itself
-// (nearcall.h), classes for one interface (`nearcall gen --lang cpp`).
+// Not here: services and servers (nearcall_server.hpp, which is included), coroutines
+// (nearcall_async.hpp, as well), the library itself (nearcall.h), classes for one interface
+// (`nearcall gen --lang cpp`).
 
 #ifndef NEARCALL_HPP
 #define NEARCALL_HPP
@@ -28,6 +31,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -46,6 +50,10 @@
 
 #if defined(__cpp_exceptions) || defined(__EXCEPTIONS)
 #define NEARCALL_EXCEPTIONS 1
+#endif
+
+#if defined(__cpp_impl_coroutine) && !defined(NEARCALL_COROUTINES)
+#define NEARCALL_COROUTINES 1
 #endif
 
 namespace nearcall {
@@ -692,6 +700,11 @@ class [[nodiscard]] BothStreams : public detail::Items<BothStreams<Q, R>, R> {
   detail::Stream held_;
 };
 
+#ifdef NEARCALL_COROUTINES
+template <class R>
+class AsyncCall;
+#endif
+
 // Calls the methods of one object by their names.
 class Caller {
  public:
@@ -739,6 +752,32 @@ class Caller {
     if (status != nullptr) return Status::take(status);
     return Pending<R>(made);
   }
+  // The same for a loop that waits for other things as well: `done` is called once, when `wait` of
+  // what is returned would not wait any more or the call was cancelled, perhaps before this
+  // returns. A thread of the library calls it, the same for all calls: it must be short, such as a
+  // write to an eventfd of the loop, and throw nothing. The Pending may be used in any thread.
+  template <class R = Bytes, class Q>
+  Result<Pending<R>> start_notified(const char* method, const Q& request,
+                                    std::function<void()> done,
+                                    const CallOptions& options = {}) const {
+    const detail::Encoded encoded(request);
+    if (!encoded.ok()) return encoded.status();
+    const Options set(options);
+    auto data = std::make_unique<std::function<void()>>(std::move(done));
+    nearcall_pending made{};
+    auto* status = nearcall_start_notified(held_.get(), method, encoded.get(), set.get(),
+                                           notify, data.get(), &made);
+    if (status != nullptr) return Status::take(status);
+    // `notify` has it.
+    (void)data.release();
+    return Pending<R>(made);
+  }
+#ifdef NEARCALL_COROUTINES
+  // Starts a call: `co_await` what is returned for its Result<R>.
+  template <class R = Bytes, class Q>
+  AsyncCall<R> async_call(const char* method, const Q& request,
+                          const CallOptions& options = {}) const;
+#endif
   template <class R = Bytes, class Q>
   Result<ReplyStream<R>> open_reply_stream(const char* method, const Q& request,
                                            const CallOptions& options = {}) const {
@@ -795,6 +834,10 @@ class Caller {
     std::vector<nearcall_entry> entries_;
   };
 
+  static void notify(void* data) noexcept {
+    const std::unique_ptr<std::function<void()>> done(static_cast<std::function<void()>*>(data));
+    (*done)();
+  }
   explicit Caller(nearcall_caller taken) : held_(taken) {}
   detail::Handle<nearcall_caller, nearcall_caller_free> held_;
 };
@@ -802,5 +845,8 @@ class Caller {
 }  // namespace nearcall
 
 #include "nearcall_server.hpp"
+#ifdef NEARCALL_COROUTINES
+#include "nearcall_async.hpp"
+#endif
 
 #endif  // NEARCALL_HPP

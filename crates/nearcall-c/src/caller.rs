@@ -7,7 +7,7 @@ use std::ffi::c_char;
 
 use bytes::Bytes;
 use nearcall::Client;
-use nearcall::dynamic::{DynamicCaller, Encoded, EncodedSlice};
+use nearcall::dynamic::{AsyncDynamicCaller, DynamicCaller, Encoded, EncodedSlice};
 use nearcall::{CallOptions, Status};
 
 use crate::border::{Border, Sized_, border, give_bytes, span};
@@ -23,7 +23,12 @@ use crate::types::{
 unsafe impl Sized_ for nearcall_call_options {}
 
 /// Calls one object.
-pub(crate) type Caller = DynamicCaller;
+pub(crate) struct Caller {
+    /// For calls that a thread waits for.
+    blocking: DynamicCaller,
+    /// For calls whose end is reported.
+    notified: AsyncDynamicCaller,
+}
 
 impl Kind for Caller {
     const NAME: &'static str = "caller";
@@ -62,16 +67,31 @@ impl Border {
         &self,
         caller: nearcall_caller,
         options: *const nearcall_call_options,
-        call: impl FnOnce(&Caller) -> Result<R, Status>,
+        call: impl FnOnce(&DynamicCaller) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        if options.is_null() {
-            return handles::with(caller.id, call);
+        match self.options("options", options)? {
+            None => handles::with(caller.id, |caller: &Caller| call(&caller.blocking)),
+            Some(options) => {
+                let options = self.call_options(&options)?;
+                handles::with(caller.id, |caller: &Caller| call(&caller.blocking.with(options)))
+            }
         }
-        let options = match self.options("options", options)? {
-            Some(options) => self.call_options(&options)?,
-            None => CallOptions::new(),
-        };
-        handles::with(caller.id, |caller: &Caller| call(&caller.with(options)))
+    }
+
+    /// Returns the same for a call whose end is reported.
+    pub(crate) fn notified_caller(
+        &self,
+        caller: nearcall_caller,
+        options: *const nearcall_call_options,
+    ) -> Result<AsyncDynamicCaller, Status> {
+        let options = self.options("options", options)?;
+        let options = options.map(|options| self.call_options(&options)).transpose()?;
+        handles::with(caller.id, |caller: &Caller| {
+            Ok(match options {
+                None => caller.notified.clone(),
+                Some(options) => caller.notified.with(options),
+            })
+        })
     }
 }
 
@@ -90,8 +110,10 @@ pub unsafe extern "C" fn nearcall_caller_new(
             at.place("caller", caller)?;
             let client = handles::get::<Client>(client.id)?;
             let address = at.text("address", address)?;
-            let made = Caller::new(&client, address, at.text("interface", interface)?)?;
-            let id = handles::add(made);
+            let interface = at.text("interface", interface)?;
+            let blocking = DynamicCaller::new(&client, address, interface)?;
+            let notified = AsyncDynamicCaller::new(&client, address, interface)?;
+            let id = handles::add(Caller { blocking, notified });
             at.put("caller", caller, nearcall_caller { id })
         })
     }

@@ -21,6 +21,7 @@ pub mod client;
 pub mod event_loop;
 mod handles;
 pub mod metadata;
+mod notified;
 pub mod pending;
 mod prepared;
 pub mod results;

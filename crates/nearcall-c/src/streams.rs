@@ -9,11 +9,10 @@ use std::ffi::c_char;
 use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::ReplyMetadata;
-use nearcall::dynamic::{Encoded, EncodedSlice};
+use nearcall::dynamic::{DynamicCaller, Encoded, EncodedSlice};
 use nearcall::stream::{ReplyStream, RequestStream};
 
 use crate::border::{Border, border, give_bytes};
-use crate::caller::Caller;
 use crate::handles::{self, Kind};
 use crate::metadata::{give, nearcall_metadata};
 use crate::status::nearcall_status;
@@ -111,7 +110,9 @@ fn open(
     caller: nearcall_caller,
     options: *const nearcall_call_options,
     stream: *mut nearcall_stream,
-    open: impl FnOnce(&Caller) -> Result<(Option<Requests>, Option<ReplyStream<Encoded>>), Status>,
+    open: impl FnOnce(
+        &DynamicCaller,
+    ) -> Result<(Option<Requests>, Option<ReplyStream<Encoded>>), Status>,
 ) -> Result<(), Status> {
     at.place("stream", stream)?;
     let (requests, replies) = at.with_caller(caller, options, open)?;

@@ -54,7 +54,8 @@ pub struct nearcall_caller {
     pub id: u64,
 }
 
-/// A call that was started. For the thread that has started it.
+/// A call that was started: by `nearcall_start` for the thread that has started it, by
+/// `nearcall_start_notified` for any thread.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct nearcall_pending {

@@ -5,10 +5,13 @@
  * streams misuse                          what no program should do
  */
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "nearcall.h"
 
@@ -260,6 +263,99 @@ static void call_later(nearcall_caller caller) {
   }
 }
 
+/* Adds one to an eventfd, on which a loop waits. */
+static void add_one(void *data) {
+  const uint64_t one = 1;
+  CHECK(write(*(int *)data, &one, sizeof one) == sizeof one);
+}
+
+static void await(int event, uint64_t count) {
+  while (count) {
+    struct pollfd ready = {event, POLLIN, 0};
+    uint64_t ended;
+    CHECK(poll(&ready, 1, 20000) == 1 && read(event, &ended, sizeof ended) == sizeof ended);
+    CHECK(ended <= count);
+    count -= ended;
+  }
+}
+
+static void *take_reply(void *data) {
+  nearcall_bytes reply;
+  nearcall_metadata *metadata;
+  MUST(nearcall_pending_wait(*(nearcall_pending *)data, &reply, &metadata));
+  CHECK(field(reply.data, reply.size, 1) == 7);
+  nearcall_bytes_free(&reply);
+  nearcall_metadata_free(metadata);
+  return NULL;
+}
+
+static nearcall_pending waits_for_none;
+
+/* In the thread that reports the ends of calls. */
+static void wait_wrongly(void *data) {
+  nearcall_bytes reply;
+  REFUSED(nearcall_pending_wait(waits_for_none, &reply, NULL), FAILED_PRECONDITION, "elsewhere");
+  add_one(data);
+}
+
+static void call_notified(nearcall_caller caller) {
+  enum { CALLS = 64 };
+  int event = eventfd(0, EFD_CLOEXEC);
+  nearcall_pending pending[CALLS];
+  nearcall_bytes reply;
+  struct item item;
+  pthread_t thread;
+  CHECK(event >= 0);
+  for (uint64_t number = 0; number < CALLS; number++) {
+    put(&item, number);
+    MUST(nearcall_start_notified(caller, "Say", view(&item), NULL, add_one, &event,
+                                 &pending[number]));
+  }
+  /* The end of one that is cancelled is reported as well. */
+  MUST(nearcall_pending_cancel(pending[3]));
+  REFUSED(nearcall_pending_cancel(pending[3]), FAILED_PRECONDITION, "no such started call");
+  await(event, CALLS);
+  CHECK(nearcall_pending_is_done(pending[7]));
+  CHECK(!pthread_create(&thread, NULL, take_reply, &pending[7]));
+  pthread_join(thread, NULL);
+  for (uint64_t number = 0; number < CALLS; number++) {
+    if (number == 3 || number == 7) {
+      REFUSED(nearcall_pending_wait(pending[number], &reply, NULL), FAILED_PRECONDITION, "no such");
+      continue;
+    }
+    MUST(nearcall_pending_wait(pending[number], &reply, NULL));
+    CHECK(field(reply.data, reply.size, 1) == number);
+    nearcall_bytes_free(&reply);
+  }
+  /* One that is waited for before its end, and one that fails. */
+  put(&item, 7);
+  MUST(nearcall_start_notified(caller, "Say", view(&item), NULL, add_one, &event, &pending[0]));
+  take_reply(&pending[0]);
+  MUST(nearcall_start_notified(caller, "Sai", none, NULL, add_one, &event, &pending[0]));
+  await(event, 2);
+  REFUSED(nearcall_pending_wait(pending[0], &reply, NULL), UNIMPLEMENTED, "it has");
+  nearcall_call_options late = {.size = sizeof late, .timeout_ns = 1};
+  MUST(nearcall_start_notified(caller, "Say", none, &late, add_one, &event, &pending[0]));
+  REFUSED(nearcall_pending_wait(pending[0], &reply, NULL), DEADLINE_EXCEEDED, "");
+  await(event, 1);
+  /* One that does not end by itself: its server may still come. */
+  nearcall_client client;
+  nearcall_caller patient;
+  nearcall_call_options wait = {.size = sizeof wait, .flags = NEARCALL_WAIT_FOR_READY};
+  MUST(nearcall_client_new(NEARCALL_ABI, NULL, &client));
+  MUST(nearcall_caller_new(client, "unix:@nearcall-c-nowhere", INTERFACE, &patient));
+  MUST(nearcall_start_notified(patient, "Say", none, &wait, add_one, &event, &waits_for_none));
+  CHECK(!nearcall_pending_is_done(waits_for_none));
+  MUST(nearcall_start_notified(caller, "Say", none, NULL, wait_wrongly, &event, &pending[0]));
+  /* The wait has freed its call nevertheless, which is then cancelled and reported. */
+  await(event, 2);
+  MUST(nearcall_pending_cancel(pending[0]));
+  REFUSED(nearcall_pending_cancel(waits_for_none), FAILED_PRECONDITION, "no such");
+  MUST(nearcall_caller_free(patient));
+  MUST(nearcall_client_free(client));
+  close(event);
+}
+
 static void stream(nearcall_caller caller) {
   nearcall_stream stream;
   nearcall_bytes bytes;
@@ -321,6 +417,7 @@ static int run_client(const char *address) {
   MUST(nearcall_caller_new(client, address, INTERFACE, &caller));
   call_say(caller);
   call_later(caller);
+  call_notified(caller);
   stream(caller);
   nearcall_bytes reply;
   REFUSED(nearcall_call_method(caller, "Sai", none, NULL, &reply, NULL), UNIMPLEMENTED, "it has");
@@ -394,6 +491,10 @@ static int misuse(void) {
   nearcall_entry entry = {"Upper", {(const uint8_t *)"x", 1}};
   call.flags = 0, call.entries = &entry, call.entry_count = 1;
   REFUSED(nearcall_call_method(caller, "Say", none, &call, &bytes, NULL), INVALID_ARGUMENT, "Upper");
+  nearcall_pending pending = {9};
+  REFUSED(nearcall_start_notified(caller, "Say", none, NULL, NULL, NULL, &pending),
+          INVALID_ARGUMENT, "`done` is null");
+  CHECK(pending.id == 9);
   /* Handles of another kind, and of a call that is not. */
   REFUSED(nearcall_caller_free((nearcall_caller){client.id}), FAILED_PRECONDITION, "no such caller");
   REFUSED(nearcall_call_reply((nearcall_call){client.id}, none), FAILED_PRECONDITION, "no such call");
