@@ -57,8 +57,13 @@ const CPP: Language = Language {
 };
 
 /// What is installed beside the library.
-const HEADERS: [&str; 4] =
-    ["nearcall.h", "nearcall.hpp", "nearcall_server.hpp", "nearcall_async.hpp"];
+const HEADERS: [&str; 5] = [
+    "nearcall.h",
+    "nearcall.hpp",
+    "nearcall_base.hpp",
+    "nearcall_server.hpp",
+    "nearcall_async.hpp",
+];
 
 /// Where a package is laid out before it is installed.
 struct Layout {

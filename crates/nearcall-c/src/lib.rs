@@ -18,8 +18,10 @@
 pub mod border;
 pub mod caller;
 pub mod client;
+pub mod counters;
 pub mod event_loop;
 mod handles;
+pub mod loans;
 pub mod metadata;
 mod notified;
 pub mod pending;

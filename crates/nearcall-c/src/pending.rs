@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_void};
 use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::PendingCall;
-use nearcall::dynamic::{Encoded, EncodedSlice};
+use nearcall::dynamic::Encoded;
 
 use crate::border::{border, give_bytes, is_null, value_or};
 use crate::handles::{self, Kind};
@@ -41,8 +41,9 @@ pub unsafe extern "C" fn nearcall_start(
     unsafe {
         border(|at| {
             at.place("pending", pending)?;
-            let method = at.text("method", method)?;
-            let request = EncodedSlice::new(at.bytes("request", request)?);
+            // First, since the call uses up its loan in any case.
+            let request = at.request(request, options)?;
+            let (method, request) = (at.text("method", method)?, request.as_slice());
             let started = at.with_caller(caller, options, |caller| {
                 caller.start(method, &request).ensure_started()
             })?;
@@ -74,8 +75,8 @@ pub unsafe extern "C" fn nearcall_start_notified(
     unsafe {
         border(|at| {
             let pending = at.place("pending", pending)?;
+            let request = at.request(request, options)?.into_encoded();
             let method = at.text("method", method)?.to_owned();
-            let request = Encoded::from(at.bytes("request", request)?.to_vec());
             let done = done.ok_or_else(|| is_null("done"))?;
             let caller = at.notified_caller(caller, options)?;
             let work = async move { caller.call_with_metadata(&method, &request).await };

@@ -9,7 +9,7 @@ use std::ffi::c_char;
 use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::ReplyMetadata;
-use nearcall::dynamic::{DynamicCaller, Encoded, EncodedSlice};
+use nearcall::dynamic::{DynamicCaller, Encoded};
 use nearcall::stream::{ReplyStream, RequestStream};
 
 use crate::border::{Border, border, give_bytes};
@@ -55,8 +55,9 @@ pub unsafe extern "C" fn nearcall_open_reply_stream(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            let method = at.text("method", method)?;
-            let request = EncodedSlice::new(at.bytes("request", request)?);
+            // First, since the call uses up its loan in any case.
+            let request = at.request(request, options)?;
+            let (method, request) = (at.text("method", method)?, request.as_slice());
             open(at, caller, options, stream, |caller| {
                 Ok((None, Some(caller.open_reply_stream(method, &request)?)))
             })

@@ -139,6 +139,11 @@ fn c_calls_c_over_shared_memory() {
 }
 
 #[test]
+fn c_calls_c_that_it_trusts() {
+    pair_over(&unique_address(), "?trust=same-user", [C, C]);
+}
+
+#[test]
 fn c_calls_c_over_a_unix_socket() {
     pair_over(&unique_address(), "?via=unix-stream", [C, C]);
 }

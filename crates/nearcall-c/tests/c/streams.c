@@ -19,7 +19,7 @@
 #define PATIENCE_NS (20 * UINT64_C(1000000000))
 
 enum { OK = 0, INVALID_ARGUMENT = 3, DEADLINE_EXCEEDED = 4, FAILED_PRECONDITION = 9, ABORTED = 10,
-       UNIMPLEMENTED = 12, INTERNAL = 13 };
+       RESOURCE_EXHAUSTED = 8, UNIMPLEMENTED = 12, INTERNAL = 13 };
 
 static void fail(int line, const char *what, nearcall_status *status) {
   fprintf(stderr, "line %d: %s: %s %s\n", line, what,
@@ -120,8 +120,32 @@ static nearcall_status *sum(nearcall_call call) {
   return nearcall_call_reply(call, view(&reply));
 }
 
+/* Replies with a message that was written to a loan. */
+static nearcall_status *say_lent(nearcall_call call, nearcall_view message) {
+  nearcall_loan loan;
+  uint8_t *data;
+  MUST(nearcall_call_loan(call, message.size + 5, &loan, &data));
+  memcpy(data, message.data, message.size);
+  MUST(nearcall_call_reply_loan(call, (nearcall_view){data, message.size}, loan));
+  REFUSED(nearcall_call_reply_loan(call, none, loan), FAILED_PRECONDITION, "no such loan");
+  return NULL;
+}
+
+/* Counts the entries that came with the request. */
+static size_t count_entries(nearcall_call call) {
+  nearcall_view key, value;
+  size_t count = 0;
+  while (nearcall_call_entry_at(call, count, &key, &value)) {
+    CHECK(key.size > 0 && value.size > 0);
+    count++;
+  }
+  return count;
+}
+
 static nearcall_status *say(nearcall_call call, nearcall_view message) {
   nearcall_view value;
+  if (nearcall_call_entry(call, "loan", &value)) return say_lent(call, message);
+  if (nearcall_call_entry(call, "raw-bin", &value)) CHECK(count_entries(call) == 2);
   if (nearcall_call_entry(call, "trailer", &value))
     MUST(nearcall_call_add_trailer(call, "trailer", value));
   if (nearcall_call_entry(call, "raw-bin", &value)) {
@@ -191,6 +215,9 @@ static int run_server(const char *address, const char *file) {
   fflush(stdout);
   nearcall_bytes_free(&at);
   while (getchar() != EOF) {}
+  nearcall_counters counters = {.size = sizeof counters};
+  MUST(nearcall_server_counters(server, &counters));
+  CHECK(counters.refusals == 0);
   MUST(nearcall_server_drain(server, PATIENCE_NS));
   MUST(nearcall_server_free(server));
   CHECK(released == 1);
@@ -225,6 +252,12 @@ static void call_say(nearcall_caller caller) {
   CHECK(nearcall_metadata_header(metadata, "raw-bin", &value));
   CHECK(value.size == 2 && !memcmp(value.data, "\0\xff", 2));
   CHECK(!nearcall_metadata_trailer(metadata, "other", &value));
+  nearcall_view key;
+  CHECK(nearcall_metadata_trailer_at(metadata, 0, &key, &value));
+  CHECK(key.size == 7 && !memcmp(key.data, "trailer", 7) && value.size == 4);
+  CHECK(!nearcall_metadata_trailer_at(metadata, 1, &key, &value));
+  CHECK(nearcall_metadata_header_at(metadata, 0, &key, &value) && value.size == 2);
+  CHECK(!nearcall_metadata_header_at(metadata, SIZE_MAX, &key, &value));
   nearcall_metadata_free(metadata);
   nearcall_bytes_free(&reply);
 
@@ -236,6 +269,8 @@ static void call_say(nearcall_caller caller) {
   CHECK(!strcmp(nearcall_status_message(failed), "as asked"));
   CHECK(!nearcall_status_has_not_begun(failed));
   CHECK(nearcall_status_entry(failed, "trailer", &value) && value.size == 4);
+  CHECK(nearcall_status_entry_at(failed, 0, &key, &value) && key.size == 7);
+  CHECK(!nearcall_status_entry_at(failed, 1, &key, &value));
   nearcall_status_free(failed);
   nearcall_metadata_free(metadata);
   entries[0].key = "silent";
@@ -356,6 +391,106 @@ static void call_notified(nearcall_caller caller) {
   close(event);
 }
 
+enum { LENT = 100 * 1000 };
+
+/* Lends memory, and writes an item with a long field to it. */
+static nearcall_view lend(nearcall_caller caller, nearcall_loan *loan) {
+  uint8_t *data;
+  MUST(nearcall_loan_new(caller, LENT, NULL, loan, &data));
+  const uint8_t head[] = {0x08, 0x07, 0x12, 0x80 | (90000 & 0x7f), 0x80 | (90000 >> 7 & 0x7f),
+                          90000 >> 14};
+  memcpy(data, head, sizeof head);
+  memset(data + sizeof head, 'x', 90000);
+  return (nearcall_view){data, sizeof head + 90000};
+}
+
+static nearcall_counters counted(nearcall_client client) {
+  nearcall_counters counters = {.size = sizeof counters};
+  MUST(nearcall_client_counters(client, &counters));
+  CHECK(counters.size == sizeof counters && counters.connections >= 1);
+  return counters;
+}
+
+/* Whether the connection lends shared memory. One over TCP moves to it when it likes. */
+enum lending { SHARED, COPIED, EITHER };
+
+static enum lending lending_of(const char *address) {
+  if (strstr(address, "tcp:")) return EITHER;
+  return strstr(address, "via=") ? COPIED : SHARED;
+}
+
+static void call_lent(nearcall_client client, nearcall_caller caller, enum lending lending,
+                      int is_trusting) {
+  nearcall_loan loan;
+  nearcall_bytes reply;
+  nearcall_pending pending;
+  nearcall_entry entry = {"loan", {(const uint8_t *)"x", 1}};
+  nearcall_call_options options = {.size = sizeof options, .entries = &entry, .entry_count = 1};
+  const nearcall_counters before = counted(client);
+  /* More than may be lent at once: what the server gives back is lent again. */
+  for (int times = 0; times < 200; times++) {
+    nearcall_view request = lend(caller, &options.loan);
+    MUST(nearcall_call_method(caller, "Say", request, &options, &reply, NULL));
+    CHECK(reply.size == 90006 && reply.data[1] == 7 && reply.data[90005] == 'x');
+    nearcall_bytes_free(&reply);
+  }
+  const nearcall_counters after = counted(client);
+  /* The reply lies where the server has written it, if that is trusted. */
+  nearcall_view again = lend(caller, &options.loan);
+  MUST(nearcall_call_method(caller, "Say", again, &options, &reply, NULL));
+  if (lending == SHARED) CHECK(counted(client).loans_borrowed == (uint64_t)is_trusting);
+  nearcall_bytes_free(&reply);
+  CHECK(after.messages_sent >= before.messages_sent + 200);
+  CHECK(after.messages_received >= before.messages_received + 200);
+  const uint64_t sent = after.bytes_sent - before.bytes_sent;
+  const uint64_t received = after.bytes_received - before.bytes_received;
+  if (lending == SHARED) CHECK(sent < 200 * 1000 && received < 200 * 1000);
+  if (lending == COPIED) CHECK(sent > 200 * 90000 && received > 200 * 90000);
+  REFUSED(nearcall_call_method(caller, "Say", none, &options, &reply, NULL), FAILED_PRECONDITION,
+          "no such loan");
+  options.entry_count = 0;
+  nearcall_view request = lend(caller, &options.loan);
+  MUST(nearcall_start(caller, "Say", request, &options, &pending));
+  MUST(nearcall_pending_wait(pending, &reply, NULL));
+  CHECK(reply.size == 90006);
+  nearcall_bytes_free(&reply);
+  request = lend(caller, &options.loan);
+  int event = eventfd(0, EFD_CLOEXEC);
+  MUST(nearcall_start_notified(caller, "Say", request, &options, add_one, &event, &pending));
+  await(event, 1);
+  close(event);
+  MUST(nearcall_pending_wait(pending, &reply, NULL));
+  CHECK(reply.size == 90006);
+  nearcall_bytes_free(&reply);
+  /* What is not the first bytes of the loan; a failed call uses it up as well. */
+  request = lend(caller, &options.loan);
+  request.size = LENT + 1;
+  REFUSED(nearcall_call_method(caller, "Say", request, &options, &reply, NULL), INVALID_ARGUMENT,
+          "first bytes of its loan");
+  REFUSED(nearcall_loan_free(options.loan), FAILED_PRECONDITION, "no such loan");
+  request = lend(caller, &options.loan);
+  request.data++;
+  REFUSED(nearcall_call_method(caller, "Say", request, &options, &reply, NULL), INVALID_ARGUMENT,
+          "first bytes of its loan");
+  request = lend(caller, &loan);
+  MUST(nearcall_loan_free(loan));
+  REFUSED(nearcall_loan_free(loan), FAILED_PRECONDITION, "no such loan");
+  uint8_t *data = NULL;
+  REFUSED(nearcall_loan_new(caller, 1 << 30, NULL, &loan, &data), RESOURCE_EXHAUSTED, "");
+  CHECK(!data);
+  /* All that may be lent, which a wait would not end. */
+  nearcall_loan loans[100];
+  size_t count = 0;
+  nearcall_status *status = NULL;
+  while (!status && count < 100) status = nearcall_loan_new(caller, 5000, NULL, &loans[count++], &data);
+  if (lending == SHARED) CHECK(nearcall_status_code(status) == RESOURCE_EXHAUSTED);
+  if (lending == SHARED) CHECK(counted(client).loans_lent >= count - 1);
+  if (lending == COPIED) CHECK(!status);
+  count -= status != NULL;
+  nearcall_status_free(status);
+  while (count) MUST(nearcall_loan_free(loans[--count]));
+}
+
 static void stream(nearcall_caller caller) {
   nearcall_stream stream;
   nearcall_bytes bytes;
@@ -418,8 +553,11 @@ static int run_client(const char *address) {
   call_say(caller);
   call_later(caller);
   call_notified(caller);
+  call_lent(client, caller, lending_of(address), strstr(address, "trust=") != NULL);
+  nearcall_call_options at_once = {.size = sizeof at_once, .flags = NEARCALL_TIMEOUT};
   stream(caller);
   nearcall_bytes reply;
+  REFUSED(nearcall_call_method(caller, "Say", none, &at_once, &reply, NULL), DEADLINE_EXCEEDED, "");
   REFUSED(nearcall_call_method(caller, "Sai", none, NULL, &reply, NULL), UNIMPLEMENTED, "it has");
   REFUSED(nearcall_call_method(caller, "Sum", none, NULL, &reply, NULL), UNIMPLEMENTED, "stream");
   nearcall_attachment attachment;
@@ -491,6 +629,11 @@ static int misuse(void) {
   nearcall_entry entry = {"Upper", {(const uint8_t *)"x", 1}};
   call.flags = 0, call.entries = &entry, call.entry_count = 1;
   REFUSED(nearcall_call_method(caller, "Say", none, &call, &bytes, NULL), INVALID_ARGUMENT, "Upper");
+  nearcall_counters counters = {0};
+  REFUSED(nearcall_client_counters(client, &counters), INVALID_ARGUMENT, "sizeof");
+  counters.size = 2 * sizeof counters.size, counters.messages_sent = 9;
+  MUST(nearcall_client_counters(client, &counters));
+  CHECK(counters.connections == 0 && counters.messages_sent == 9);
   nearcall_pending pending = {9};
   REFUSED(nearcall_start_notified(caller, "Say", none, NULL, NULL, NULL, &pending),
           INVALID_ARGUMENT, "`done` is null");
@@ -514,6 +657,7 @@ static int misuse(void) {
   REFUSED(nearcall_server_register(server, NULL, (nearcall_view){(const uint8_t *)"?", 1}, INTERFACE,
                                    &service), INVALID_ARGUMENT, "");
   REFUSED(nearcall_server_drain(server, 0), FAILED_PRECONDITION, "does not run");
+  REFUSED(nearcall_server_counters(server, &counters), FAILED_PRECONDITION, "does not run");
   MUST(nearcall_server_listen(server, "nothing good://", NULL));
   REFUSED(nearcall_server_start(server), FAILED_PRECONDITION, "nothing good");
   MUST(nearcall_server_stop(server));
