@@ -9,6 +9,7 @@
 
 mod cmake;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,12 +58,14 @@ const CPP: Language = Language {
 };
 
 /// What is installed beside the library.
-const HEADERS: [&str; 5] = [
-    "nearcall.h",
-    "nearcall.hpp",
-    "nearcall_base.hpp",
-    "nearcall_server.hpp",
-    "nearcall_async.hpp",
+const HEADERS: [&str; 7] = [
+    "nearcall-c/include/nearcall.h",
+    "nearcall-c/include/nearcall.hpp",
+    "nearcall-c/include/nearcall_base.hpp",
+    "nearcall-c/include/nearcall_server.hpp",
+    "nearcall-c/include/nearcall_async.hpp",
+    "nearcall-c/include/nearcall_library.hpp",
+    "nearcall-os/include/nearcall_service.h",
 ];
 
 /// Where a package is laid out before it is installed.
@@ -125,6 +128,17 @@ fn test_python(root: &Path, options: Options, out: &mut dyn Write) -> io::Result
     writeln!(out, "the package for Python: ok")
 }
 
+/// Returns the names of the functions that a header declares: `nearcall_x(` outside of comments.
+fn functions(header: &str) -> BTreeSet<&str> {
+    let lines = header.lines().map(str::trim_start).filter(|line| !line.starts_with(['*', '/']));
+    let name = |line: &'_ str| -> Option<&'_ str> {
+        let before = line.split_once('(')?.0;
+        let name = before.rsplit([' ', '*']).next()?;
+        name.starts_with("nearcall_").then_some(name)
+    };
+    lines.filter_map(name).collect()
+}
+
 impl Layout {
     fn prepare(root: &Path, options: Options) -> io::Result<Self> {
         let target = facts::target_directory(root);
@@ -168,36 +182,37 @@ impl Layout {
         std::os::unix::fs::symlink(SONAME, short)?;
         fs::copy(&self.archive, library.join("libnearcall.a"))?;
         for header in HEADERS {
-            let include = self.prefix.join("include").join(header);
-            fs::copy(self.source("include").join(header), include)?;
+            let from = self.root.join("crates").join(header);
+            let name = from.file_name().unwrap_or_default();
+            fs::copy(&from, self.prefix.join("include").join(name))?;
         }
         Ok(())
     }
 
+    /// The functions of the header, and no other symbols, are what the library exports.
     fn check_symbols(&self) -> io::Result<()> {
         let mut list = Command::new("nm");
         list.args(["--dynamic", "--defined-only", "--format=posix"]);
         let listed = list.arg(self.prefix.join("lib").join(SONAME)).output()?;
         let listed = String::from_utf8_lossy(&listed.stdout);
         let header = fs::read_to_string(self.source("include/nearcall.h"))?;
-        let mut functions = 0;
-        for line in listed.lines() {
-            let name = line.split([' ', '@']).next().unwrap_or_default();
-            if name.is_empty() || name.starts_with("NEARCALL_") {
-                continue;
-            }
-            if !line.contains("@@NEARCALL_0") || !header.contains(&format!("{name}(")) {
+        let declared = functions(&header);
+        let mut exported = BTreeSet::new();
+        for line in listed.lines().filter(|line| !line.starts_with("NEARCALL_0")) {
+            let (name, version) = line.split_once("@@").unwrap_or((line, ""));
+            if !version.starts_with("NEARCALL_0 ") || !declared.contains(name) {
                 let text = format!("{SONAME} exports `{line}`, which its header does not have");
                 return Err(io::Error::other(text));
             }
-            functions += 1;
+            exported.insert(name);
         }
-        let declared = header.matches("\nstruct nearcall_status *nearcall_").count();
-        if functions < declared {
-            let text = format!("{SONAME} exports {functions} functions, its header has {declared}");
-            return Err(io::Error::other(text));
+        match declared.difference(&exported).next() {
+            None => Ok(()),
+            Some(name) => {
+                let text = format!("{SONAME} does not export `{name}`, which its header has");
+                Err(io::Error::other(text))
+            }
         }
-        Ok(())
     }
 
     /// Writes what `pkg-config` reads.

@@ -338,6 +338,16 @@ typedef struct nearcall_loop {
 } nearcall_loop;
 
 /**
+ * Serves objects. For any thread, unless it was started in a loop.
+ */
+typedef struct nearcall_server {
+  /**
+   * Not 0, unless there is none.
+   */
+  uint64_t id;
+} nearcall_server;
+
+/**
  * A call that was started: by `nearcall_start` for the thread that has started it, by
  * `nearcall_start_notified` for any thread.
  */
@@ -373,16 +383,6 @@ typedef struct nearcall_server_options {
    */
   uint32_t connections_max;
 } nearcall_server_options;
-
-/**
- * Serves objects. For any thread, unless it was started in a loop.
- */
-typedef struct nearcall_server {
-  /**
-   * Not 0, unless there is none.
-   */
-  uint64_t id;
-} nearcall_server;
 
 /**
  * A call that is served: for the thread that runs the service, until that returns; from
@@ -607,6 +607,30 @@ struct nearcall_status *nearcall_loop_turn(struct nearcall_loop event_loop);
  * Frees a loop, and ends the servers in it.
  */
 struct nearcall_status *nearcall_loop_free(struct nearcall_loop event_loop);
+
+/**
+ * Makes an instance of a library for `nearcall host` of a server that was prepared, from what the
+ * host gives to `create` of `struct nearcall_library`. The server is used up; it listens nowhere,
+ * since the host does.
+ */
+struct nearcall_status *nearcall_library_new(struct nearcall_server server,
+                                             const void *host,
+                                             void **instance);
+
+/**
+ * The function `objects` of `struct nearcall_library`.
+ */
+const void *nearcall_library_objects(void *instance, size_t *count);
+
+/**
+ * The function `dispatch` of `struct nearcall_library`.
+ */
+void nearcall_library_dispatch(void *instance, const void *request, void *call);
+
+/**
+ * The function `destroy` of `struct nearcall_library`.
+ */
+void nearcall_library_destroy(void *instance);
 
 /**
  * Lends `size` bytes for a request, and waits for them while the server has not given back enough

@@ -430,6 +430,7 @@ class Server::Builder {
     return *this;
   }
   const Status& status() const { return status_; }
+  nearcall_server get() const { return held_.get(); }
   // Starts the server in threads of its own. Nothing is left to start again, also if this fails.
   Result<Server> start() {
     return started([](nearcall_server server) { return nearcall_server_start(server); });

@@ -21,6 +21,7 @@ pub mod client;
 pub mod counters;
 pub mod event_loop;
 mod handles;
+pub mod library;
 pub mod loans;
 pub mod metadata;
 mod notified;

@@ -148,9 +148,15 @@ pub unsafe extern "C" fn nearcall_pending_cancel(
 ) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
     unsafe {
-        border(|_| match handles::take_local::<Pending>(pending.id) {
-            Ok(cancelled) => Ok(drop(cancelled)),
-            Err(none) => handles::take::<Notified>(pending.id).map(drop).map_err(|_| none),
+        border(|_| {
+            let cancelled = handles::take_local::<Pending>(pending.id).map(drop);
+            cancelled.or_else(|none| match handles::take::<Notified>(pending.id) {
+                Ok(cancelled) => {
+                    drop(cancelled);
+                    Ok(())
+                }
+                Err(_) => Err(none),
+            })
         })
     }
 }

@@ -324,6 +324,15 @@ fn failed(error: &nearcall::server::ServerError) -> Status {
     Status::failed_precondition(error.to_string())
 }
 
+/// Makes something else of a server that was prepared.
+pub(crate) fn become_library(
+    server: nearcall_server,
+    make: impl FnOnce(Prepared) -> Result<(), Status>,
+) -> Result<(), Status> {
+    let server = handles::get::<Server>(server.id)?;
+    server.start(|prepared| make(prepared).map(|()| State::Ended))
+}
+
 /// Reads something of a server in a loop of this thread; `None`: it is in no loop.
 fn running_in_loop<T>(
     server: nearcall_server,

@@ -58,7 +58,7 @@ impl Language {
         let mut command = Command::new(compiler);
         command.args([standard, "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
         command.args(more).arg("-I").arg(root.join("include")).arg(source);
-        command.arg("-o").arg(&made).arg("-L").arg(&directory).arg("-lnearcall_c");
+        command.arg("-o").arg(&made).arg("-L").arg(&directory).args(["-lnearcall_c", "-ldl"]);
         command.arg(format!("-Wl,-rpath,{}", directory.display()));
         let Ok(output) = command.output() else {
             println!("SKIPPED: there is no compiler `{compiler}` here");
@@ -238,6 +238,25 @@ fn coroutines_of_cpp_await_calls() {
     assert_eq!(client.line(), "called");
     client.finish();
     server.finish();
+}
+
+#[test]
+fn what_was_made_before_a_fork_is_an_error_after_it() {
+    let Some(program) = C.program() else { return };
+    let directory = Directory::new();
+    let (server, address) = serve(program, &directory, &unique_address());
+    let forking = Program::start(program, &["fork", &address]);
+    assert_eq!(forking.line(), "called");
+    forking.finish();
+    server.finish();
+}
+
+#[test]
+fn handles_of_another_copy_of_the_library_are_none() {
+    let (Some(program), directory) = (C.program(), Directory::new()) else { return };
+    let copy = directory.0.join("libcopy.so");
+    fs::copy(program.with_file_name("libnearcall_c.so"), &copy).unwrap();
+    Program::start(program, &["copies", copy.to_str().unwrap()]).finish();
 }
 
 #[test]

@@ -2,8 +2,11 @@
  *
  * streams server ADDRESS DESCRIPTOR_SET   serves until its input ends; prints "ready"
  * streams client ADDRESS                  calls every method, in every way
+ * streams fork ADDRESS                    uses in a forked process what its parent has made
+ * streams copies LIBRARY                  loads another copy of libnearcall beside its own
  * streams misuse                          what no program should do
  */
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
@@ -11,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "nearcall.h"
@@ -580,7 +584,169 @@ static int run_client(const char *address) {
   return 0;
 }
 
+/* -- Forks. -- */
+
+static void call_once(const char *address) {
+  nearcall_client client;
+  nearcall_caller caller;
+  nearcall_client_options options = {.size = sizeof options, .timeout_ns = PATIENCE_NS};
+  int event = eventfd(0, EFD_CLOEXEC);
+  nearcall_pending pending;
+  struct item item;
+  MUST(nearcall_client_new(NEARCALL_ABI, &options, &client));
+  MUST(nearcall_caller_new(client, address, INTERFACE, &caller));
+  call_say(caller);
+  put(&item, 7);
+  MUST(nearcall_start_notified(caller, "Say", view(&item), NULL, add_one, &event, &pending));
+  await(event, 1);
+  take_reply(&pending);
+  close(event);
+  MUST(nearcall_caller_free(caller));
+  MUST(nearcall_client_free(client));
+}
+
+/* What the parent has made fails here, without a wait, and can be freed. */
+static void use_of_a_child(nearcall_client client, nearcall_caller caller,
+                           nearcall_pending pending[2], nearcall_server server) {
+  nearcall_bytes reply;
+  nearcall_stream stream;
+  nearcall_loan loan;
+  uint8_t *data;
+  int event = 0;
+  REFUSED(nearcall_call_method(caller, "Say", none, NULL, &reply, NULL), FAILED_PRECONDITION, "fork");
+  REFUSED(nearcall_open_both_streams(caller, "Exchange", NULL, &stream), FAILED_PRECONDITION, "fork");
+  REFUSED(nearcall_loan_new(caller, 9, NULL, &loan, &data), FAILED_PRECONDITION, "fork");
+  CHECK(!nearcall_pending_is_done(pending[0]));
+  REFUSED(nearcall_pending_wait(pending[0], &reply, NULL), FAILED_PRECONDITION, "fork");
+  event = eventfd(0, EFD_CLOEXEC);
+  MUST(nearcall_start_notified(caller, "Say", none, NULL, add_one, &event, &pending[0]));
+  await(event, 1);
+  REFUSED(nearcall_pending_wait(pending[0], &reply, NULL), FAILED_PRECONDITION, "fork");
+  nearcall_pending_cancel(pending[1]);
+  MUST(nearcall_server_stop(server));
+  MUST(nearcall_server_free(server));
+  MUST(nearcall_caller_free(caller));
+  MUST(nearcall_client_free(client));
+}
+
+static int run_fork(const char *address) {
+  nearcall_client client;
+  nearcall_caller caller, patient;
+  nearcall_pending pending[2];
+  nearcall_server server;
+  nearcall_client_options options = {.size = sizeof options, .timeout_ns = PATIENCE_NS};
+  nearcall_call_options wait = {.size = sizeof wait, .flags = NEARCALL_WAIT_FOR_READY,
+                                .timeout_ns = UINT64_MAX};
+  int event = eventfd(0, EFD_CLOEXEC);
+  call_once(address);
+  MUST(nearcall_client_new(NEARCALL_ABI, &options, &client));
+  MUST(nearcall_caller_new(client, address, INTERFACE, &caller));
+  MUST(nearcall_caller_new(client, "unix:@nearcall-c-nowhere", INTERFACE, &patient));
+  call_say(caller);
+  for (int number = 0; number < 2; number++)
+    MUST(nearcall_start_notified(patient, "Say", none, &wait, add_one, &event, &pending[number]));
+  MUST(nearcall_server_new(NEARCALL_ABI, NULL, &server));
+  MUST(nearcall_server_start(server));
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (!child) {
+    alarm(60);
+    use_of_a_child(client, caller, pending, server);
+    call_once(address);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
+  call_say(caller);
+  for (int number = 0; number < 2; number++) MUST(nearcall_pending_cancel(pending[number]));
+  await(event, 2);
+  close(event);
+  MUST(nearcall_server_free(server));
+  MUST(nearcall_caller_free(patient));
+  MUST(nearcall_caller_free(caller));
+  MUST(nearcall_client_free(client));
+  puts("called");
+  return 0;
+}
+
+/* -- Two copies of the library in one process. -- */
+
+static int run_copies(const char *library) {
+  void *other = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (!other) fprintf(stderr, "%s\n", dlerror());
+  CHECK(other);
+  nearcall_status *(*client_new)(uint32_t, const nearcall_client_options *, nearcall_client *);
+  nearcall_status *(*client_free)(nearcall_client);
+  void (*status_free)(nearcall_status *);
+  *(void **)&client_new = dlsym(other, "nearcall_client_new");
+  *(void **)&client_free = dlsym(other, "nearcall_client_free");
+  *(void **)&status_free = dlsym(other, "nearcall_status_free");
+  CHECK(client_new && client_free && status_free && client_new != nearcall_client_new);
+  for (int times = 0; times < 8; times++) {
+    nearcall_client ours, theirs;
+    MUST(nearcall_client_new(NEARCALL_ABI, NULL, &ours));
+    CHECK(!client_new(NEARCALL_ABI, NULL, &theirs));
+    REFUSED(nearcall_client_free(theirs), FAILED_PRECONDITION, "not this library's");
+    nearcall_status *refused = client_free(ours);
+    CHECK(nearcall_status_code(refused) == FAILED_PRECONDITION);
+    status_free(refused);
+    CHECK(!client_free(theirs));
+    MUST(nearcall_client_free(ours));
+  }
+  return 0;
+}
+
 /* -- What no program should do. -- */
+
+/* Lengths that nothing can have, and structs that say they are longer or shorter than any. */
+static void lie_about_lengths(nearcall_caller caller) {
+  nearcall_bytes bytes;
+  nearcall_entry entry = {"x", {NULL, 1}};
+  nearcall_call_options options = {.size = sizeof options, .entries = &entry, .entry_count = 1};
+  REFUSED(nearcall_call_method(caller, "Say", none, &options, &bytes, NULL), INVALID_ARGUMENT,
+          "`options.entries.value` is null");
+  options.entry_count = SIZE_MAX / 2;
+  REFUSED(nearcall_call_method(caller, "Say", none, &options, &bytes, NULL), INVALID_ARGUMENT,
+          "`options.entries` cannot be");
+  options.entries = NULL;
+  REFUSED(nearcall_call_method(caller, "Say", none, &options, &bytes, NULL), INVALID_ARGUMENT,
+          "`options.entries` is null");
+  const size_t sizes[] = {0, 1, sizeof(size_t) - 1, SIZE_MAX, (size_t)1 << 40};
+  for (size_t number = 0; number < sizeof sizes / sizeof *sizes; number++) {
+    nearcall_counters counters = {.size = sizes[number]};
+    nearcall_call_options lying = {.size = sizes[number]};
+    REFUSED(nearcall_call_method(caller, "Say", none, &lying, &bytes, NULL), INVALID_ARGUMENT,
+            "sizeof");
+    REFUSED(nearcall_server_counters((nearcall_server){1}, &counters), INVALID_ARGUMENT, "sizeof");
+  }
+  /* A handle in options that are longer than those of this library, and one that is foreign. */
+  struct { nearcall_call_options known; uint64_t later; } newer = {{.size = sizeof newer}, 1};
+  REFUSED(nearcall_call_method(caller, "Say", none, &newer.known, &bytes, NULL), UNIMPLEMENTED,
+          "newer");
+  newer.later = 0, newer.known.loan.id = caller.id;
+  REFUSED(nearcall_call_method(caller, "Say", none, &newer.known, &bytes, NULL),
+          FAILED_PRECONDITION, "no such loan");
+}
+
+static void *start_server(void *server) {
+  nearcall_status_free(nearcall_server_start(*(nearcall_server *)server));
+  return NULL;
+}
+
+/* A server that is stopped and freed while it starts, by another thread. */
+static void start_and_stop(void) {
+  for (int times = 0; times < 20; times++) {
+    nearcall_server server;
+    pthread_t thread;
+    MUST(nearcall_server_new(NEARCALL_ABI, NULL, &server));
+    MUST(nearcall_server_listen(server, "tcp://127.0.0.1:0", NULL));
+    CHECK(!pthread_create(&thread, NULL, start_server, &server));
+    if (times % 2) MUST(nearcall_server_stop(server));
+    MUST(nearcall_server_free(server));
+    pthread_join(thread, NULL);
+    REFUSED(nearcall_server_stop(server), FAILED_PRECONDITION, "no such server");
+  }
+}
 
 static void *use_of_another_thread(void *stream) {
   nearcall_bytes item;
@@ -638,6 +804,8 @@ static int misuse(void) {
   REFUSED(nearcall_start_notified(caller, "Say", none, NULL, NULL, NULL, &pending),
           INVALID_ARGUMENT, "`done` is null");
   CHECK(pending.id == 9);
+  lie_about_lengths(caller);
+  start_and_stop();
   /* Handles of another kind, and of a call that is not. */
   REFUSED(nearcall_caller_free((nearcall_caller){client.id}), FAILED_PRECONDITION, "no such caller");
   REFUSED(nearcall_call_reply((nearcall_call){client.id}, none), FAILED_PRECONDITION, "no such call");
@@ -681,6 +849,8 @@ static int misuse(void) {
 int main(int count, char **arguments) {
   if (count == 4 && !strcmp(arguments[1], "server")) return run_server(arguments[2], arguments[3]);
   if (count == 3 && !strcmp(arguments[1], "client")) return run_client(arguments[2]);
+  if (count == 3 && !strcmp(arguments[1], "fork")) return run_fork(arguments[2]);
+  if (count == 3 && !strcmp(arguments[1], "copies")) return run_copies(arguments[2]);
   if (count == 2 && !strcmp(arguments[1], "misuse")) return misuse();
   return 2;
 }
