@@ -131,12 +131,9 @@ fn test_python(root: &Path, options: Options, out: &mut dyn Write) -> io::Result
 /// Returns the names of the functions that a header declares: `nearcall_x(` outside of comments.
 fn functions(header: &str) -> BTreeSet<&str> {
     let lines = header.lines().map(str::trim_start).filter(|line| !line.starts_with(['*', '/']));
-    let name = |line: &'_ str| -> Option<&'_ str> {
-        let before = line.split_once('(')?.0;
-        let name = before.rsplit([' ', '*']).next()?;
-        name.starts_with("nearcall_").then_some(name)
-    };
-    lines.filter_map(name).collect()
+    let before = lines.filter_map(|line| line.split_once('('));
+    let names = before.filter_map(|(before, _)| before.rsplit([' ', '*']).next());
+    names.filter(|name| name.starts_with("nearcall_")).collect()
 }
 
 impl Layout {

@@ -108,19 +108,25 @@ impl Notified {
         Ok(())
     }
 
+    /// Returns whether this is a process that was forked from that of the call, whose thread may
+    /// have held any lock at that time.
+    fn is_of_parent(&self) -> bool {
+        self.0.process != process::id()
+    }
+
     pub(crate) fn is_done(&self) -> bool {
-        !matches!(*lock(&self.0.state), State::Running(_))
+        self.is_of_parent() || !matches!(*lock(&self.0.state), State::Running(_))
     }
 
     /// Waits for the end, and returns the result.
     pub(crate) fn wait(&self) -> Result<Outcome, Status> {
+        if self.is_of_parent() {
+            let text = "the call was started before this process was forked, and is the parent's: \
+                        start a new one here";
+            return Err(Status::failed_precondition(text));
+        }
         let mut state = lock(&self.0.state);
         while matches!(*state, State::Running(_)) {
-            if self.0.process != process::id() {
-                let text = "the call was started before this process was forked, and is the \
-                            parent's: start a new one here";
-                return Err(Status::failed_precondition(text));
-            }
             if POLLS_CALLS.get() {
                 let text = "this thread of the library reports the ends of calls: wait elsewhere";
                 return Err(Status::failed_precondition(text));
@@ -138,6 +144,10 @@ impl Notified {
 
 impl Drop for Notified {
     fn drop(&mut self) {
+        if self.is_of_parent() {
+            // Its end is reported there.
+            return std::mem::forget(Arc::clone(&self.0));
+        }
         let before = std::mem::replace(&mut *lock(&self.0.state), State::Taken);
         if let State::Running(work) = before {
             drop(work);

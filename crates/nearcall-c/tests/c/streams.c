@@ -616,7 +616,7 @@ static void use_of_a_child(nearcall_client client, nearcall_caller caller,
   REFUSED(nearcall_call_method(caller, "Say", none, NULL, &reply, NULL), FAILED_PRECONDITION, "fork");
   REFUSED(nearcall_open_both_streams(caller, "Exchange", NULL, &stream), FAILED_PRECONDITION, "fork");
   REFUSED(nearcall_loan_new(caller, 9, NULL, &loan, &data), FAILED_PRECONDITION, "fork");
-  CHECK(!nearcall_pending_is_done(pending[0]));
+  CHECK(nearcall_pending_is_done(pending[0]));
   REFUSED(nearcall_pending_wait(pending[0], &reply, NULL), FAILED_PRECONDITION, "fork");
   event = eventfd(0, EFD_CLOEXEC);
   MUST(nearcall_start_notified(caller, "Say", none, NULL, add_one, &event, &pending[0]));
