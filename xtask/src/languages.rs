@@ -4,10 +4,11 @@
 //! with its version, the static one, the headers, `nearcall.pc`, and the package of CMake.
 //! Invariants: the library exports the functions of its header and nothing else.
 //! Not here: what the programs do (`crates/nearcall-c/tests`), programs with generated code
-//! (`languages/cmake.rs`), how the package for Python is built
+//! (`languages/cmake.rs`), errors of memory (`languages/sanitize.rs`), how the package for Python is built
 //! (`crates/nearcall-python/tests/run.py`).
 
 mod cmake;
+mod sanitize;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -30,6 +31,9 @@ pub struct Options {
     /// Build the package for Python as well, in a virtual environment, and run its tests: minutes
     #[arg(long)]
     python: bool,
+    /// Run the programs in C and C++ also with AddressSanitizer and under Valgrind, where they are
+    #[arg(long)]
+    sanitize: bool,
 }
 
 /// The name by which programs load the library: that of its binary interface.
@@ -98,6 +102,9 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
             ended.map_err(|why| io::Error::other(format!("{what}: {why}")))?;
             writeln!(out, "{what}: ok")?;
         }
+    }
+    if options.sanitize {
+        sanitize::run(&layout, out)?;
     }
     match cmake::missing() {
         Some(what) => writeln!(out, "generated C++: skipped, since there is no {what} here")?,
