@@ -126,7 +126,7 @@ inline int run_service(const char* name, MakeService* make, int count, char** ar
 }  // namespace nearcall
 
 #if defined(__GNUC__)
-#define NEARCALL_EXPORT __attribute__((visibility("default"), used))
+#define NEARCALL_EXPORT __attribute__((visibility("default")))
 #else
 #define NEARCALL_EXPORT
 #endif
