@@ -4,13 +4,16 @@
 //! with its version, the static one, the headers, `nearcall.pc`, and the package of CMake.
 //! Invariants: the library exports the functions of its header and nothing else.
 //! Not here: what the programs do (`crates/nearcall-c/tests`), programs with generated code
-//! (`languages/cmake.rs`), how the package for Python is built
-//! (`crates/nearcall-python/tests/run.py`), the suite of all languages (`languages/suite.rs`).
+//! (`languages/cmake.rs`), errors of memory (`languages/sanitize.rs`), how the package for Python
+//! is built (`crates/nearcall-python/tests/run.py`), the suite of all languages
+//! (`languages/suite.rs`).
 
 mod cmake;
 mod rivals;
+mod sanitize;
 mod suite;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,6 +43,9 @@ pub struct Options {
     /// Call at random between all languages for so many seconds, and kill processes; run no case
     #[arg(long, value_name = "SECONDS", conflicts_with = "bench")]
     mix: Option<u64>,
+    /// Run the programs in C and C++ also with AddressSanitizer and under Valgrind, where they are
+    #[arg(long)]
+    sanitize: bool,
 }
 
 /// The name by which programs load the library: that of its binary interface.
@@ -68,7 +74,15 @@ const CPP: Language = Language {
 };
 
 /// What is installed beside the library.
-const HEADERS: [&str; 3] = ["nearcall.h", "nearcall.hpp", "nearcall_server.hpp"];
+const HEADERS: [&str; 7] = [
+    "nearcall-c/include/nearcall.h",
+    "nearcall-c/include/nearcall.hpp",
+    "nearcall-c/include/nearcall_base.hpp",
+    "nearcall-c/include/nearcall_server.hpp",
+    "nearcall-c/include/nearcall_async.hpp",
+    "nearcall-c/include/nearcall_library.hpp",
+    "nearcall-os/include/nearcall_service.h",
+];
 
 /// Where a package is laid out before it is installed.
 struct Layout {
@@ -100,6 +114,9 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
             ended.map_err(|why| io::Error::other(format!("{what}: {why}")))?;
             writeln!(out, "{what}: ok")?;
         }
+    }
+    if options.sanitize {
+        sanitize::run(&layout, out)?;
     }
     match cmake::missing() {
         Some(what) => writeln!(out, "generated C++: skipped, since there is no {what} here")?,
@@ -134,6 +151,14 @@ fn test_python(root: &Path, options: Options, out: &mut dyn Write) -> io::Result
     ended.map_err(|why| io::Error::other(format!("the package for Python: {why}")))?;
     writeln!(out, "the package for Python: ok")?;
     Ok(true)
+}
+
+/// Returns the names of the functions that a header declares: `nearcall_x(` outside of comments.
+fn functions(header: &str) -> BTreeSet<&str> {
+    let lines = header.lines().map(str::trim_start).filter(|line| !line.starts_with(['*', '/']));
+    let before = lines.filter_map(|line| line.split_once('('));
+    let names = before.filter_map(|(before, _)| before.rsplit([' ', '*']).next());
+    names.filter(|name| name.starts_with("nearcall_")).collect()
 }
 
 impl Layout {
@@ -179,36 +204,37 @@ impl Layout {
         std::os::unix::fs::symlink(SONAME, short)?;
         fs::copy(&self.archive, library.join("libnearcall.a"))?;
         for header in HEADERS {
-            let include = self.prefix.join("include").join(header);
-            fs::copy(self.source("include").join(header), include)?;
+            let from = self.root.join("crates").join(header);
+            let name = from.file_name().unwrap_or_default();
+            fs::copy(&from, self.prefix.join("include").join(name))?;
         }
         Ok(())
     }
 
+    /// The functions of the header, and no other symbols, are what the library exports.
     fn check_symbols(&self) -> io::Result<()> {
         let mut list = Command::new("nm");
         list.args(["--dynamic", "--defined-only", "--format=posix"]);
         let listed = list.arg(self.prefix.join("lib").join(SONAME)).output()?;
         let listed = String::from_utf8_lossy(&listed.stdout);
         let header = fs::read_to_string(self.source("include/nearcall.h"))?;
-        let mut functions = 0;
-        for line in listed.lines() {
-            let name = line.split([' ', '@']).next().unwrap_or_default();
-            if name.is_empty() || name.starts_with("NEARCALL_") {
-                continue;
-            }
-            if !line.contains("@@NEARCALL_0") || !header.contains(&format!("{name}(")) {
+        let declared = functions(&header);
+        let mut exported = BTreeSet::new();
+        for line in listed.lines().filter(|line| !line.starts_with("NEARCALL_0")) {
+            let (name, version) = line.split_once("@@").unwrap_or((line, ""));
+            if !version.starts_with("NEARCALL_0 ") || !declared.contains(name) {
                 let text = format!("{SONAME} exports `{line}`, which its header does not have");
                 return Err(io::Error::other(text));
             }
-            functions += 1;
+            exported.insert(name);
         }
-        let declared = header.matches("\nstruct nearcall_status *nearcall_").count();
-        if functions < declared {
-            let text = format!("{SONAME} exports {functions} functions, its header has {declared}");
-            return Err(io::Error::other(text));
+        match declared.difference(&exported).next() {
+            None => Ok(()),
+            Some(name) => {
+                let text = format!("{SONAME} does not export `{name}`, which its header has");
+                Err(io::Error::other(text))
+            }
         }
-        Ok(())
     }
 
     /// Writes what `pkg-config` reads.

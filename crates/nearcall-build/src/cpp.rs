@@ -147,14 +147,16 @@ fn name_methods<'a>(
             method,
             name,
             start: String::new(),
+            awaitable: String::new(),
             input: names::class(&descriptor.input()),
             output: names::class(&descriptor.output()),
             comment: text::comment(&descriptor.parent_service().parent_file(), descriptor.path()),
         });
     }
     for one in &mut named {
-        let [start] = taken.derive([format!("start_{}", one.method.snake)]);
-        one.start = start.to_string();
+        let snake = &one.method.snake;
+        let names = taken.derive([format!("start_{snake}"), format!("async_{snake}")]);
+        [one.start, one.awaitable] = names.map(|name| name.to_string());
     }
     let [create] = taken.derive(["create".to_owned()]);
     Ok((named, create.to_string()))

@@ -71,6 +71,11 @@
 #define NEARCALL_NO_WAIT 2
 
 /**
+ * A flag of a call: a `timeout_ns` of 0 is meant, so that the call fails with `DEADLINE_EXCEEDED`.
+ */
+#define NEARCALL_TIMEOUT 4
+
+/**
  * The shape of a method: one request and one reply.
  */
 #define NEARCALL_SHAPE_UNARY 0
@@ -157,6 +162,16 @@ typedef struct nearcall_entry {
 } nearcall_entry;
 
 /**
+ * Memory that the library has lent for a message. For any thread.
+ */
+typedef struct nearcall_loan {
+  /**
+   * Not 0, unless there is none.
+   */
+  uint64_t id;
+} nearcall_loan;
+
+/**
  * How a call is made. Zeros: the defaults.
  */
 typedef struct nearcall_call_options {
@@ -165,8 +180,8 @@ typedef struct nearcall_call_options {
    */
   size_t size;
   /**
-   * Time until the call ends by itself, in nanoseconds; 0: as the client has it; `UINT64_MAX`:
-   * none.
+   * Time until the call ends by itself, in nanoseconds; 0: as the client has it, or none at all
+   * with `NEARCALL_TIMEOUT`; `UINT64_MAX`: without end.
    */
   uint64_t timeout_ns;
   /**
@@ -185,6 +200,11 @@ typedef struct nearcall_call_options {
    * How many there are.
    */
   size_t entry_count;
+  /**
+   * The loan in which the request lies, from its start on; 0: it lies elsewhere. The call uses
+   * it up, also if it fails.
+   */
+  struct nearcall_loan loan;
 } nearcall_call_options;
 
 /**
@@ -256,6 +276,58 @@ typedef struct nearcall_notice {
 } nearcall_notice;
 
 /**
+ * What the connections have carried and hold that are open now.
+ */
+typedef struct nearcall_counters {
+  /**
+   * `sizeof(nearcall_counters)`.
+   */
+  size_t size;
+  /**
+   * How many connections there are.
+   */
+  uint64_t connections;
+  /**
+   * Messages that were sent; of a client, over the connections of this thread and those that
+   * calls with a reported end share, and so for the next five.
+   */
+  uint64_t messages_sent;
+  /**
+   * Their bytes, headers included, without loans.
+   */
+  uint64_t bytes_sent;
+  /**
+   * Messages that were received.
+   */
+  uint64_t messages_received;
+  /**
+   * Their bytes.
+   */
+  uint64_t bytes_received;
+  /**
+   * Loans that were not given back.
+   */
+  uint64_t loans_lent;
+  /**
+   * Loans of the other ends that live here.
+   */
+  uint64_t loans_borrowed;
+  /**
+   * Descriptors that are open for the connections, without those of loans.
+   */
+  uint64_t descriptors;
+  /**
+   * Room for messages that is set aside, in bytes, without loans.
+   */
+  uint64_t room_bytes;
+  /**
+   * What a server has refused since its start, such as calls and clients above its limits; 0 of a
+   * client.
+   */
+  uint64_t refusals;
+} nearcall_counters;
+
+/**
  * A loop for servers, for a program that has another loop. For the thread that has made it.
  */
 typedef struct nearcall_loop {
@@ -266,7 +338,18 @@ typedef struct nearcall_loop {
 } nearcall_loop;
 
 /**
- * A call that was started. For the thread that has started it.
+ * Serves objects. For any thread, unless it was started in a loop.
+ */
+typedef struct nearcall_server {
+  /**
+   * Not 0, unless there is none.
+   */
+  uint64_t id;
+} nearcall_server;
+
+/**
+ * A call that was started: by `nearcall_start` for the thread that has started it, by
+ * `nearcall_start_notified` for any thread.
  */
 typedef struct nearcall_pending {
   /**
@@ -300,16 +383,6 @@ typedef struct nearcall_server_options {
    */
   uint32_t connections_max;
 } nearcall_server_options;
-
-/**
- * Serves objects. For any thread, unless it was started in a loop.
- */
-typedef struct nearcall_server {
-  /**
-   * Not 0, unless there is none.
-   */
-  uint64_t id;
-} nearcall_server;
 
 /**
  * A call that is served: for the thread that runs the service, until that returns; from
@@ -507,6 +580,12 @@ struct nearcall_status *nearcall_attachment_wait(struct nearcall_attachment atta
 struct nearcall_status *nearcall_attachment_free(struct nearcall_attachment attachment);
 
 /**
+ * Counts what the connections of a client have carried: set `counters->size`.
+ */
+struct nearcall_status *nearcall_client_counters(struct nearcall_client client,
+                                                 struct nearcall_counters *counters);
+
+/**
  * Makes a loop, which belongs to this thread: `nearcall_loop_new(NEARCALL_ABI, &loop)`. Free it by
  * `nearcall_loop_free`.
  */
@@ -530,6 +609,50 @@ struct nearcall_status *nearcall_loop_turn(struct nearcall_loop event_loop);
 struct nearcall_status *nearcall_loop_free(struct nearcall_loop event_loop);
 
 /**
+ * Makes an instance of a library for `nearcall host` of a server that was prepared, from what the
+ * host gives to `create` of `struct nearcall_library`. The server is used up; it listens nowhere,
+ * since the host does.
+ */
+struct nearcall_status *nearcall_library_new(struct nearcall_server server,
+                                             const void *host,
+                                             void **instance);
+
+/**
+ * The function `objects` of `struct nearcall_library`.
+ */
+const void *nearcall_library_objects(void *instance, size_t *count);
+
+/**
+ * The function `dispatch` of `struct nearcall_library`.
+ */
+void nearcall_library_dispatch(void *instance, const void *request, void *call);
+
+/**
+ * The function `destroy` of `struct nearcall_library`.
+ */
+void nearcall_library_destroy(void *instance);
+
+/**
+ * Lends `size` bytes for a request, and waits for them while the server has not given back enough
+ * of what it was lent before, as the options say. Write the encoded request to `data`, then make a
+ * call with `options.loan`, or give the loan back by `nearcall_loan_free`.
+ *
+ * Where the mechanism can (`shm`, from 4 KiB on) the server gets the memory itself, if this thread
+ * makes the call by one of the functions that wait or by `nearcall_start`; else it is copied. Write
+ * nothing there after the call began.
+ */
+struct nearcall_status *nearcall_loan_new(struct nearcall_caller caller,
+                                          size_t size,
+                                          const struct nearcall_call_options *options,
+                                          struct nearcall_loan *loan,
+                                          uint8_t **data);
+
+/**
+ * Gives back a loan that was not sent.
+ */
+struct nearcall_status *nearcall_loan_free(struct nearcall_loan loan);
+
+/**
  * Starts a call with one request and one reply. Wait for it, or cancel it.
  */
 struct nearcall_status *nearcall_start(struct nearcall_caller caller,
@@ -537,6 +660,23 @@ struct nearcall_status *nearcall_start(struct nearcall_caller caller,
                                        struct nearcall_view request,
                                        const struct nearcall_call_options *options,
                                        struct nearcall_pending *pending);
+
+/**
+ * Starts a call as `nearcall_start` does, and has its end reported, for a loop that waits for other
+ * things as well: `done` is called once with `data`, when `nearcall_pending_wait` would not wait
+ * any more, or the call was cancelled; perhaps before this function returns.
+ *
+ * A thread of the library calls it, the same for all calls: it must be short, such as a write to an
+ * eventfd of the loop, and nothing may leave it. It may take the result, but not wait for another
+ * call. The handle may be used in any thread.
+ */
+struct nearcall_status *nearcall_start_notified(struct nearcall_caller caller,
+                                                const char *method,
+                                                struct nearcall_view request,
+                                                const struct nearcall_call_options *options,
+                                                void (*done)(void *data),
+                                                void *data,
+                                                struct nearcall_pending *pending);
 
 /**
  * Returns 1 if `nearcall_pending_wait` would not wait: the call has ended, or there is none.
@@ -593,6 +733,16 @@ uint32_t nearcall_status_entry(const struct nearcall_status *status,
                                struct nearcall_view *value);
 
 /**
+ * Gives the entry with a number, from 0 on, among what the service has sent beside the error.
+ * Returns 1 and sets `key` and `value`, which are valid until the status is released, or returns 0:
+ * there are fewer.
+ */
+uint32_t nearcall_status_entry_at(const struct nearcall_status *status,
+                                  size_t number,
+                                  struct nearcall_view *key,
+                                  struct nearcall_view *value);
+
+/**
  * Releases a status. Null is fine.
  */
 void nearcall_status_free(struct nearcall_status *status);
@@ -611,6 +761,23 @@ uint32_t nearcall_metadata_trailer(const struct nearcall_metadata *metadata,
 uint32_t nearcall_metadata_header(const struct nearcall_metadata *metadata,
                                   const char *key,
                                   struct nearcall_view *value);
+
+/**
+ * Gives the trailer with a number, from 0 on. Returns 1 and sets `key` and `value`, which are valid
+ * until the metadata are released, or returns 0: there are fewer.
+ */
+uint32_t nearcall_metadata_trailer_at(const struct nearcall_metadata *metadata,
+                                      size_t number,
+                                      struct nearcall_view *key,
+                                      struct nearcall_view *value);
+
+/**
+ * As `nearcall_metadata_trailer_at`, among the headers.
+ */
+uint32_t nearcall_metadata_header_at(const struct nearcall_metadata *metadata,
+                                     size_t number,
+                                     struct nearcall_view *key,
+                                     struct nearcall_view *value);
 
 /**
  * Releases metadata. Null is fine.
@@ -657,13 +824,21 @@ struct nearcall_status *nearcall_server_start_in(struct nearcall_server server,
                                                  struct nearcall_loop event_loop);
 
 /**
- * Gives the address with a number, from 0 on, at which a server that was started in threads of its
- * own listens, as text: such as a port that the kernel has chosen. Release it by
- * `nearcall_bytes_free`. `OUT_OF_RANGE`: there are fewer.
+ * Gives the address with a number, from 0 on, at which a server that runs listens, as text: such as
+ * a port that the kernel has chosen. Release it by `nearcall_bytes_free`. `OUT_OF_RANGE`: there are
+ * fewer.
  */
 struct nearcall_status *nearcall_server_address(struct nearcall_server server,
                                                 size_t number,
                                                 struct nearcall_bytes *address);
+
+/**
+ * Counts what the connections of a server that runs have carried: set `counters->size`. Waits until
+ * each loop has ended the method that it runs, for a second at most, without the connections of one
+ * that has not.
+ */
+struct nearcall_status *nearcall_server_counters(struct nearcall_server server,
+                                                 struct nearcall_counters *counters);
 
 /**
  * Takes no more clients and no more calls, and waits until those under way have ended, for
@@ -692,6 +867,25 @@ struct nearcall_status *nearcall_server_free(struct nearcall_server server);
  * Answers a call with a reply. Where the reply is a stream, ends it well: `reply` is not used.
  */
 struct nearcall_status *nearcall_call_reply(struct nearcall_call call, struct nearcall_view reply);
+
+/**
+ * Lends `size` bytes for the reply of a call, without waiting, before `nearcall_call_defer`. Write
+ * the encoded reply to `data`, then answer by `nearcall_call_reply_loan`, or give the loan back by
+ * `nearcall_loan_free`. `RESOURCE_EXHAUSTED`: the caller has not given back enough of what it was
+ * lent before; reply with other memory.
+ */
+struct nearcall_status *nearcall_call_loan(struct nearcall_call call,
+                                           size_t size,
+                                           struct nearcall_loan *loan,
+                                           uint8_t **data);
+
+/**
+ * Answers a call with a reply that is the first bytes of a loan, which it uses up, also if it
+ * fails. Where the mechanism can, the caller gets the memory itself.
+ */
+struct nearcall_status *nearcall_call_reply_loan(struct nearcall_call call,
+                                                 struct nearcall_view reply,
+                                                 struct nearcall_loan loan);
 
 /**
  * Answers a call with an error: a code of gRPC from 1 to 16, and a text that says what happened
@@ -742,6 +936,15 @@ uint64_t nearcall_call_remaining_ns(struct nearcall_call call);
 uint32_t nearcall_call_entry(struct nearcall_call call,
                              const char *key,
                              struct nearcall_view *value);
+
+/**
+ * Gives the entry with a number, from 0 on, that came with the request. Returns 1 and sets `key` and
+ * `value`, which are valid until the service returns, or returns 0: there are fewer.
+ */
+uint32_t nearcall_call_entry_at(struct nearcall_call call,
+                                size_t number,
+                                struct nearcall_view *key,
+                                struct nearcall_view *value);
 
 /**
  * Says who calls, by the kernel: sets the user id and the process id. Returns 1, or 0 where it

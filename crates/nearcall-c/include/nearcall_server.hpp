@@ -178,6 +178,18 @@ class Call : public detail::AnyCall {
     if (!encoded.ok()) return encoded.status();
     return answer(encoded.get());
   }
+  // Lends memory for an encoded reply, which is sent without a copy where the mechanism can.
+  // RESOURCE_EXHAUSTED: the caller holds too much already; reply with other memory.
+  Result<Loan> loan(std::size_t size) const {
+    nearcall_loan made{};
+    std::uint8_t* data = nullptr;
+    if (auto* status = nearcall_call_loan(call_, size, &made, &data)) return Status::take(status);
+    return Loan(made, data, size);
+  }
+  Result<void> reply(Loan loan) {
+    const nearcall_view message = loan.view();
+    return Status::take(nearcall_call_reply_loan(call_, message, loan.release()));
+  }
   // Ends a reply that is a stream.
   Result<void> finish() { return answer({}); }
   Result<void> fail(const Status& status) { return refuse(status); }
@@ -194,6 +206,12 @@ class Call : public detail::AnyCall {
     nearcall_view value{};
     if (nearcall_call_entry(call_, key, &value) == 0) return std::nullopt;
     return detail::text(value);
+  }
+  // All of them, as long.
+  std::vector<Entry> metadata() const {
+    return detail::entries([this](std::size_t number, nearcall_view* key, nearcall_view* value) {
+      return nearcall_call_entry_at(call_, number, key, value);
+    });
   }
   // None where the kernel does not know, as over tcp://.
   std::optional<Peer> peer() const {
@@ -326,15 +344,22 @@ class Server {
   static Builder builder(const ServerOptions& options = {});
 
   // The address with a number, from 0 on, at which it listens: such as a port that the kernel has
-  // chosen. Not for a server in a loop, and so for the next two.
+  // chosen.
   Result<std::string> address(std::size_t number = 0) const {
     nearcall_bytes found{};
     if (auto* status = nearcall_server_address(held_.get(), number, &found))
       return Status::take(status);
     return std::string(Bytes(found).view());
   }
+  // What its connections have carried and hold. Waits for the method that each loop runs, for a
+  // second at most.
+  Result<Counters> counters() const {
+    return detail::counters([this](Counters* into) {
+      return nearcall_server_counters(held_.get(), into);
+    });
+  }
   // Takes no more clients and calls, and waits until those under way have ended;
-  // DEADLINE_EXCEEDED: some have not.
+  // DEADLINE_EXCEEDED: some have not. Not for a server in a loop, as the next one.
   template <class Rep, class Period>
   Result<void> drain(std::chrono::duration<Rep, Period> timeout) {
     return Status::take(nearcall_server_drain(held_.get(), detail::nanoseconds(timeout)));
@@ -405,6 +430,7 @@ class Server::Builder {
     return *this;
   }
   const Status& status() const { return status_; }
+  nearcall_server get() const { return held_.get(); }
   // Starts the server in threads of its own. Nothing is left to start again, also if this fails.
   Result<Server> start() {
     return started([](nearcall_server server) { return nearcall_server_start(server); });

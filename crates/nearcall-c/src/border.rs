@@ -60,6 +60,11 @@ fn panicked(panic: &(dyn Any + Send)) -> Status {
 }
 
 #[cold]
+fn wrong_size(what: &str, size: usize) -> Status {
+    Status::invalid_argument(format!("`{what}.size` is {size}; set it to sizeof(*{what})"))
+}
+
+#[cold]
 pub(crate) fn is_null(what: &str) -> Status {
     Status::invalid_argument(format!("`{what}` is null"))
 }
@@ -122,8 +127,7 @@ impl Border {
         let size = unsafe { at.cast::<usize>().read_unaligned() };
         let words = size / size_of::<usize>();
         if size < size_of::<usize>() || words > OPTION_WORDS_MAX {
-            let text = format!("`{what}.size` is {size}; set it to sizeof(*{what})");
-            return Err(Status::invalid_argument(text));
+            return Err(wrong_size(what, size));
         }
         // SAFETY: the caller's struct is as long as it says.
         let bytes = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), size) };
@@ -145,6 +149,34 @@ impl Border {
         let at = self.place(what, at)?;
         // SAFETY: the header asks for room for a value there.
         unsafe { at.write(value) };
+        Ok(())
+    }
+
+    /// Writes a struct whose size is its first field, as far as its owner knows of it.
+    pub(crate) fn put_sized<T: Sized_>(
+        &self,
+        what: &str,
+        at: *mut T,
+        make: impl FnOnce() -> Result<T, Status>,
+    ) -> Result<(), Status> {
+        self.place(what, at)?;
+        // SAFETY: the header asks for a struct whose size is first.
+        let size = unsafe { at.cast::<usize>().read_unaligned() };
+        if size < size_of::<usize>() || size / size_of::<usize>() > OPTION_WORDS_MAX {
+            return Err(wrong_size(what, size));
+        }
+        let made = make()?;
+        let (word, known) = (size_of::<usize>(), size.min(size_of::<T>()));
+        let from = (&raw const made).cast::<u8>();
+        // SAFETY: `made` is at least so long.
+        let from = unsafe { std::slice::from_raw_parts(from, known) };
+        // The size stays what the owner has set; what this library does not know of stays as it is.
+        for (index, byte) in from.iter().enumerate().skip(word) {
+            // SAFETY: the owner's struct is as long as it says.
+            let into = unsafe { at.cast::<u8>().add(index) };
+            // SAFETY: as above.
+            unsafe { into.write(*byte) };
+        }
         Ok(())
     }
 
@@ -178,6 +210,18 @@ pub(crate) fn give_bytes(bytes: Bytes) -> nearcall_bytes {
     let owner = Box::new(bytes);
     let (data, size) = (owner.as_ptr(), owner.len());
     nearcall_bytes { data, size, owner: Box::into_raw(owner).cast::<c_void>() }
+}
+
+/// Says where an entry and its key lie; 0: there is none.
+pub(crate) fn put_entry_at<'a>(
+    at: &Border,
+    [key, value]: [*mut nearcall_view; 2],
+    mut entries: impl Iterator<Item = (&'a str, &'a [u8])>,
+    number: usize,
+) -> Option<u32> {
+    let (found_key, found) = entries.nth(number)?;
+    put_entry(at, key, Some(found_key.as_bytes()))?;
+    put_entry(at, value, Some(found))
 }
 
 /// Says where an entry lies; 0: there is none.

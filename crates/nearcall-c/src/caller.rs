@@ -7,7 +7,7 @@ use std::ffi::c_char;
 
 use bytes::Bytes;
 use nearcall::Client;
-use nearcall::dynamic::{DynamicCaller, Encoded, EncodedSlice};
+use nearcall::dynamic::{AsyncDynamicCaller, DynamicCaller, Encoded, EncodedSlice};
 use nearcall::{CallOptions, Status};
 
 use crate::border::{Border, Sized_, border, give_bytes, span};
@@ -15,31 +15,59 @@ use crate::handles::{self, Kind};
 use crate::metadata::{bad_entry, give, nearcall_metadata};
 use crate::status::nearcall_status;
 use crate::types::{
-    NEARCALL_NO_WAIT, NEARCALL_WAIT_FOR_READY, nearcall_bytes, nearcall_call_options,
-    nearcall_caller, nearcall_client, nearcall_view,
+    NEARCALL_NO_WAIT, NEARCALL_TIMEOUT, NEARCALL_WAIT_FOR_READY, nearcall_bytes,
+    nearcall_call_options, nearcall_caller, nearcall_client, nearcall_view,
 };
 
 // SAFETY: `repr(C)`, the size first, and after it numbers and a pointer that may be null.
 unsafe impl Sized_ for nearcall_call_options {}
 
 /// Calls one object.
-pub(crate) type Caller = DynamicCaller;
+pub(crate) struct Caller {
+    /// For calls that a thread waits for.
+    blocking: DynamicCaller,
+    /// For calls whose end is reported.
+    notified: AsyncDynamicCaller,
+}
 
 impl Kind for Caller {
     const NAME: &'static str = "caller";
 }
 
+/// A request that C has.
+pub(crate) enum Request<'a> {
+    Elsewhere(&'a [u8]),
+    Lent(Encoded),
+}
+
+impl Request<'_> {
+    pub(crate) fn as_slice(&self) -> EncodedSlice<'_> {
+        match self {
+            Self::Elsewhere(bytes) => EncodedSlice::new(bytes),
+            Self::Lent(encoded) => encoded.into(),
+        }
+    }
+
+    /// Returns the message, to be kept.
+    pub(crate) fn into_encoded(self) -> Encoded {
+        match self {
+            Self::Elsewhere(bytes) => bytes.to_vec().into(),
+            Self::Lent(encoded) => encoded,
+        }
+    }
+}
+
 impl Border {
     fn call_options(&self, options: &nearcall_call_options) -> Result<CallOptions, Status> {
         let mut read = match options.timeout_ns {
-            0 => CallOptions::new(),
+            0 if options.flags & NEARCALL_TIMEOUT == 0 => CallOptions::new(),
             u64::MAX => CallOptions::new().no_deadline(),
             timeout_ns => CallOptions::new().deadline(span(timeout_ns)),
         };
         if options.reserved != 0 {
             return Err(Status::unimplemented("`options.reserved` is not 0"));
         }
-        if options.flags & !(NEARCALL_WAIT_FOR_READY | NEARCALL_NO_WAIT) != 0 {
+        if options.flags & !(NEARCALL_WAIT_FOR_READY | NEARCALL_NO_WAIT | NEARCALL_TIMEOUT) != 0 {
             let text = format!("`options.flags` is {:#x}: there are no such flags", options.flags);
             return Err(Status::invalid_argument(text));
         }
@@ -57,21 +85,50 @@ impl Border {
         Ok(read)
     }
 
+    /// Reads a request, and uses up the loan in which it may lie.
+    pub(crate) fn request<'a>(
+        &'a self,
+        request: nearcall_view,
+        options: *const nearcall_call_options,
+    ) -> Result<Request<'a>, Status> {
+        match self.options("options", options)? {
+            Some(options) if options.loan.id != 0 => {
+                self.lent_message(options.loan, request).map(Request::Lent)
+            }
+            _ => self.bytes("request", request).map(Request::Elsewhere),
+        }
+    }
+
     /// Makes a call of a caller, with options or with its own.
     pub(crate) fn with_caller<R>(
         &self,
         caller: nearcall_caller,
         options: *const nearcall_call_options,
-        call: impl FnOnce(&Caller) -> Result<R, Status>,
+        call: impl FnOnce(&DynamicCaller) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        if options.is_null() {
-            return handles::with(caller.id, call);
+        match self.options("options", options)? {
+            None => handles::with(caller.id, |caller: &Caller| call(&caller.blocking)),
+            Some(options) => {
+                let options = self.call_options(&options)?;
+                handles::with(caller.id, |caller: &Caller| call(&caller.blocking.with(options)))
+            }
         }
-        let options = match self.options("options", options)? {
-            Some(options) => self.call_options(&options)?,
-            None => CallOptions::new(),
-        };
-        handles::with(caller.id, |caller: &Caller| call(&caller.with(options)))
+    }
+
+    /// Returns the same for a call whose end is reported.
+    pub(crate) fn notified_caller(
+        &self,
+        caller: nearcall_caller,
+        options: *const nearcall_call_options,
+    ) -> Result<AsyncDynamicCaller, Status> {
+        let options = self.options("options", options)?;
+        let options = options.map(|options| self.call_options(&options)).transpose()?;
+        handles::with(caller.id, |caller: &Caller| {
+            Ok(match options {
+                None => caller.notified.clone(),
+                Some(options) => caller.notified.with(options),
+            })
+        })
     }
 }
 
@@ -90,8 +147,10 @@ pub unsafe extern "C" fn nearcall_caller_new(
             at.place("caller", caller)?;
             let client = handles::get::<Client>(client.id)?;
             let address = at.text("address", address)?;
-            let made = Caller::new(&client, address, at.text("interface", interface)?)?;
-            let id = handles::add(made);
+            let interface = at.text("interface", interface)?;
+            let blocking = DynamicCaller::new(&client, address, interface)?;
+            let notified = AsyncDynamicCaller::new(&client, address, interface)?;
+            let id = handles::add(Caller { blocking, notified });
             at.put("caller", caller, nearcall_caller { id })
         })
     }
@@ -123,8 +182,9 @@ pub unsafe extern "C" fn nearcall_call_method(
         border(|at| {
             at.put("reply", reply, give_bytes(Bytes::new()))?;
             at.put_if_wanted(metadata, std::ptr::null_mut);
-            let method = at.text("method", method)?;
-            let request = EncodedSlice::new(at.bytes("request", request)?);
+            // First, since the call uses up its loan in any case.
+            let request = at.request(request, options)?;
+            let (method, request) = (at.text("method", method)?, request.as_slice());
             let encoded = at.with_caller(caller, options, |caller| {
                 if metadata.is_null() {
                     return caller.call(method, &request);
@@ -149,8 +209,9 @@ pub unsafe extern "C" fn nearcall_send(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            let method = at.text("method", method)?;
-            let request = EncodedSlice::new(at.bytes("request", request)?);
+            // First, since the call uses up its loan in any case.
+            let request = at.request(request, options)?;
+            let (method, request) = (at.text("method", method)?, request.as_slice());
             at.with_caller(caller, options, |caller| caller.send(method, &request))
         })
     }

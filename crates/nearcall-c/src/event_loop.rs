@@ -5,18 +5,19 @@
 
 use std::cell::RefCell;
 
-use nearcall::{EventLoop, Server, Status};
+use nearcall::{EventLoop, Status};
 
 use crate::border::border;
 use crate::client::check_abi;
 use crate::handles::{self, Kind};
+use crate::prepared::InLoop;
 use crate::status::nearcall_status;
 use crate::types::nearcall_loop;
 
 /// A loop with its servers.
 pub(crate) struct Loop {
     /// By their handles. First, so that they end before their loop.
-    servers: RefCell<Vec<(u64, Server)>>,
+    servers: RefCell<Vec<(u64, InLoop)>>,
     event_loop: EventLoop,
 }
 
@@ -30,8 +31,14 @@ impl Loop {
     }
 
     /// Keeps a server that was started in it.
-    pub(crate) fn keep(&self, id: u64, server: Server) {
+    pub(crate) fn keep(&self, id: u64, server: InLoop) {
         self.servers.borrow_mut().push((id, server));
+    }
+
+    /// Reads something of one of its servers.
+    pub(crate) fn with<T>(&self, id: u64, read: impl FnOnce(&InLoop) -> T) -> Option<T> {
+        let servers = self.servers.borrow();
+        servers.iter().find(|server| server.0 == id).map(|server| read(&server.1))
     }
 
     pub(crate) fn end(&self, id: u64) {

@@ -18,9 +18,13 @@
 pub mod border;
 pub mod caller;
 pub mod client;
+pub mod counters;
 pub mod event_loop;
 mod handles;
+pub mod library;
+pub mod loans;
 pub mod metadata;
+mod notified;
 pub mod pending;
 mod prepared;
 pub mod results;

@@ -1,25 +1,27 @@
 //! Calls that were started and are waited for later.
 //!
 //! **Invariants:** the result is taken once.
-//! **Not here:** calls that are waited for at once (`caller.rs`).
+//! **Not here:** calls that are waited for at once (`caller.rs`), who reports the end of one
+//! (`notified.rs`).
 
 use std::cell::Cell;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 
 use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::PendingCall;
-use nearcall::dynamic::{Encoded, EncodedSlice};
+use nearcall::dynamic::Encoded;
 
-use crate::border::{border, give_bytes, value_or};
+use crate::border::{border, give_bytes, is_null, value_or};
 use crate::handles::{self, Kind};
 use crate::metadata::{give, nearcall_metadata};
+use crate::notified::{Notified, Outcome, Report};
 use crate::status::nearcall_status;
 use crate::types::{
     nearcall_bytes, nearcall_call_options, nearcall_caller, nearcall_pending, nearcall_view,
 };
 
-/// A started call, until its result is taken.
+/// A started call of a thread, until its result is taken.
 pub(crate) struct Pending(Cell<Option<PendingCall<Encoded>>>);
 
 impl Kind for Pending {
@@ -39,8 +41,9 @@ pub unsafe extern "C" fn nearcall_start(
     unsafe {
         border(|at| {
             at.place("pending", pending)?;
-            let method = at.text("method", method)?;
-            let request = EncodedSlice::new(at.bytes("request", request)?);
+            // First, since the call uses up its loan in any case.
+            let request = at.request(request, options)?;
+            let (method, request) = (at.text("method", method)?, request.as_slice());
             let started = at.with_caller(caller, options, |caller| {
                 caller.start(method, &request).ensure_started()
             })?;
@@ -51,13 +54,55 @@ pub unsafe extern "C" fn nearcall_start(
     }
 }
 
+/// Starts a call as `nearcall_start` does, and has its end reported, for a loop that waits for other
+/// things as well: `done` is called once with `data`, when `nearcall_pending_wait` would not wait
+/// any more, or the call was cancelled; perhaps before this function returns.
+///
+/// A thread of the library calls it, the same for all calls: it must be short, such as a write to an
+/// eventfd of the loop, and nothing may leave it. It may take the result, but not wait for another
+/// call. The handle may be used in any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_start_notified(
+    caller: nearcall_caller,
+    method: *const c_char,
+    request: nearcall_view,
+    options: *const nearcall_call_options,
+    done: Option<unsafe extern "C" fn(data: *mut c_void)>,
+    data: *mut c_void,
+    pending: *mut nearcall_pending,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            let pending = at.place("pending", pending)?;
+            let request = at.request(request, options)?.into_encoded();
+            let method = at.text("method", method)?.to_owned();
+            let done = done.ok_or_else(|| is_null("done"))?;
+            let caller = at.notified_caller(caller, options)?;
+            let work = async move { caller.call_with_metadata(&method, &request).await };
+            // `done` may use it, so it is written first.
+            let id = handles::next_id();
+            at.put("pending", pending, nearcall_pending { id })?;
+            let started =
+                Notified::start(work, Report { done, data }, |call| handles::add_as(id, call));
+            started.or_else(|status| {
+                at.put("pending", pending, nearcall_pending { id: 0 })?;
+                Err(status)
+            })
+        })
+    }
+}
+
 /// Returns 1 if `nearcall_pending_wait` would not wait: the call has ended, or there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_pending_is_done(pending: nearcall_pending) -> u32 {
     // SAFETY: the rules of the header.
     unsafe {
         value_or(1, |_| {
-            let pending = handles::get_local::<Pending>(pending.id).ok()?;
+            let id = pending.id;
+            let Ok(pending) = handles::get_local::<Pending>(id) else {
+                return Some(handles::get::<Notified>(id).ok()?.is_done().into());
+            };
             let call = pending.0.take()?;
             let is_done = call.is_done();
             pending.0.set(Some(call));
@@ -78,12 +123,21 @@ pub unsafe extern "C" fn nearcall_pending_wait(
         border(|at| {
             at.put("reply", reply, give_bytes(Bytes::new()))?;
             at.put_if_wanted(metadata, std::ptr::null_mut);
-            let call = handles::take_local::<Pending>(pending.id)?.0.take();
-            let call = call.ok_or_else(|| Status::failed_precondition("it is waited for"))?;
-            let (encoded, sent) = call.wait_with_metadata();
+            let (encoded, sent) = outcome(pending)?;
             at.put_if_wanted(metadata, || give(sent));
             at.put("reply", reply, give_bytes(encoded?.into_bytes()))
         })
+    }
+}
+
+fn outcome(pending: nearcall_pending) -> Result<Outcome, Status> {
+    match handles::take_local::<Pending>(pending.id) {
+        Ok(pending) => {
+            let call = pending.0.take();
+            let call = call.ok_or_else(|| Status::failed_precondition("it is waited for"))?;
+            Ok(call.wait_with_metadata())
+        }
+        Err(none) => handles::take::<Notified>(pending.id).map_err(|_| none)?.wait(),
     }
 }
 
@@ -93,5 +147,16 @@ pub unsafe extern "C" fn nearcall_pending_cancel(
     pending: nearcall_pending,
 ) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
-    unsafe { border(|_| handles::take_local::<Pending>(pending.id).map(drop)) }
+    unsafe {
+        border(|_| {
+            let cancelled = handles::take_local::<Pending>(pending.id).map(drop);
+            cancelled.or_else(|none| match handles::take::<Notified>(pending.id) {
+                Ok(cancelled) => {
+                    drop(cancelled);
+                    Ok(())
+                }
+                Err(_) => Err(none),
+            })
+        })
+    }
 }

@@ -4,9 +4,15 @@
 //! **Not here:** its handle (`server.rs`).
 
 use nearcall::server::{ListenError, ListenOptions, RegisterError, RunningServer, StartError};
-use nearcall::{EventLoop, Limits, Server, Status};
+use nearcall::{Address, EventLoop, Limits, Server, Status};
 
 use crate::service::Service;
+
+/// A server that was started in a loop, and where it listens.
+pub(crate) struct InLoop {
+    pub(crate) server: Server,
+    pub(crate) addresses: Vec<Address>,
+}
 
 /// What a server will do.
 pub(crate) struct Prepared {
@@ -36,7 +42,7 @@ impl Prepared {
     }
 
     /// Starts the server in a loop of this thread.
-    pub(crate) fn serve_in(self, event_loop: &EventLoop) -> Result<Server, Status> {
+    pub(crate) fn serve_in(self, event_loop: &EventLoop) -> Result<InLoop, Status> {
         let server = Server::with_limits(event_loop, self.limits);
         let refused = |error: RegisterError| Status::failed_precondition(error.to_string());
         for (object, service) in self.services {
@@ -47,9 +53,8 @@ impl Prepared {
             }
         }
         let no_place = |error: ListenError| Status::failed_precondition(error.to_string());
-        for (address, options) in &self.addresses {
-            server.listen_with(address, options).map_err(no_place)?;
-        }
-        Ok(server)
+        let listen = |(address, options): &(String, _)| server.listen_with(address, options);
+        let addresses: Result<_, _> = self.addresses.iter().map(listen).collect();
+        Ok(InLoop { addresses: addresses.map_err(no_place)?, server })
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::c_char;
 use bytes::Bytes;
 use nearcall::client::ReplyMetadata;
 
-use crate::border::{Border, put_entry, value_or};
+use crate::border::{Border, put_entry, put_entry_at, value_or};
 use crate::metadata::nearcall_metadata;
 use crate::status::nearcall_status;
 use crate::types::{nearcall_bytes, nearcall_view};
@@ -109,6 +109,25 @@ pub unsafe extern "C" fn nearcall_status_entry(
     }
 }
 
+/// Gives the entry with a number, from 0 on, among what the service has sent beside the error.
+/// Returns 1 and sets `key` and `value`, which are valid until the status is released, or returns 0:
+/// there are fewer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_status_entry_at(
+    status: *const nearcall_status,
+    number: usize,
+    key: *mut nearcall_view,
+    value: *mut nearcall_view,
+) -> u32 {
+    // SAFETY: the rules of the header.
+    unsafe {
+        value_or(0, |at| {
+            let metadata = at.status(status)?.status.metadata();
+            put_entry_at(at, [key, value], metadata.iter(), number)
+        })
+    }
+}
+
 /// Releases a status. Null is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_status_free(status: *mut nearcall_status) {
@@ -147,6 +166,37 @@ pub unsafe extern "C" fn nearcall_metadata_header(
         value_or(0, |at| {
             let (key, metadata) = (at.text("key", key).ok()?, at.metadata(metadata)?.headers());
             put_entry(at, value, metadata.get_bin(key))
+        })
+    }
+}
+
+/// Gives the trailer with a number, from 0 on. Returns 1 and sets `key` and `value`, which are valid
+/// until the metadata are released, or returns 0: there are fewer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_metadata_trailer_at(
+    metadata: *const nearcall_metadata,
+    number: usize,
+    key: *mut nearcall_view,
+    value: *mut nearcall_view,
+) -> u32 {
+    // SAFETY: the rules of the header.
+    unsafe {
+        value_or(0, |at| put_entry_at(at, [key, value], at.metadata(metadata)?.iter(), number))
+    }
+}
+
+/// As `nearcall_metadata_trailer_at`, among the headers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_metadata_header_at(
+    metadata: *const nearcall_metadata,
+    number: usize,
+    key: *mut nearcall_view,
+    value: *mut nearcall_view,
+) -> u32 {
+    // SAFETY: the rules of the header.
+    unsafe {
+        value_or(0, |at| {
+            put_entry_at(at, [key, value], at.metadata(metadata)?.headers().iter(), number)
         })
     }
 }

@@ -4,20 +4,23 @@
 //! **Not here:** serving calls (`service.rs`), loops of other libraries (`event_loop.rs`).
 
 use std::ffi::c_char;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
-use nearcall::Status;
+use nearcall::observe::RefusalCount;
 use nearcall::server::{ListenOptions, RunningServer};
+use nearcall::{Address, Status};
 
 use crate::border::{Border, Sized_, border, give_bytes, is_null, span};
 use crate::client::{check_abi, limits};
+use crate::counters::add_up;
 use crate::event_loop::Loop;
 use crate::handles::{self, Kind};
-use crate::prepared::Prepared;
+use crate::prepared::{InLoop, Prepared};
 use crate::service::Service;
 use crate::status::nearcall_status;
 use crate::types::{
-    nearcall_bytes, nearcall_listen_options, nearcall_loop, nearcall_server,
+    nearcall_bytes, nearcall_counters, nearcall_listen_options, nearcall_loop, nearcall_server,
     nearcall_server_options, nearcall_service, nearcall_view,
 };
 
@@ -29,10 +32,16 @@ unsafe impl Sized_ for nearcall_listen_options {}
 unsafe impl Sized_ for nearcall_service {}
 
 /// A server and what it does.
-pub(crate) struct Server(Mutex<State>);
+pub(crate) struct Server {
+    state: Mutex<State>,
+    /// It is not starting any more.
+    has_started: Condvar,
+}
 
 enum State {
     Prepared(Prepared),
+    /// In this thread.
+    Starting(ThreadId),
     Running(Arc<RunningServer>),
     /// In the loop with this number, of the thread that has made it.
     InLoop(u64),
@@ -45,7 +54,16 @@ impl Kind for Server {
 
 impl Server {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, once it is not starting in another thread.
+    fn settled(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        while matches!(&*state, State::Starting(by) if *by != thread::current().id()) {
+            state = self.has_started.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state
     }
 
     fn prepare(&self, change: impl FnOnce(&mut Prepared)) -> Result<(), Status> {
@@ -58,15 +76,26 @@ impl Server {
         }
     }
 
-    fn take_prepared(&self) -> Result<Prepared, Status> {
+    /// Starts what was prepared; whoever stops it meanwhile waits until that is done.
+    fn start(&self, start: impl FnOnce(Prepared) -> Result<State, Status>) -> Result<(), Status> {
         let mut state = self.state();
-        match std::mem::replace(&mut *state, State::Ended) {
-            State::Prepared(prepared) => Ok(prepared),
+        let prepared = match std::mem::replace(&mut *state, State::Ended) {
+            State::Prepared(prepared) => prepared,
             other => {
                 *state = other;
-                Err(Status::failed_precondition("the server was started already"))
+                return Err(Status::failed_precondition("the server was started already"));
             }
-        }
+        };
+        *state = State::Starting(thread::current().id());
+        // What is released if it fails may come back here.
+        drop(state);
+        let (next, outcome) = match start(prepared) {
+            Ok(started) => (started, Ok(())),
+            Err(status) => (State::Ended, Err(status)),
+        };
+        *self.state() = next;
+        self.has_started.notify_all();
+        outcome
     }
 }
 
@@ -114,8 +143,8 @@ pub unsafe extern "C" fn nearcall_server_new(
             }
             let (services, addresses) = (Vec::new(), Vec::new());
             let prepared = Prepared { threads, limits: all, services, addresses };
-            let made = Server(Mutex::new(State::Prepared(prepared)));
-            let id = handles::add(made);
+            let state = Mutex::new(State::Prepared(prepared));
+            let id = handles::add(Server { state, has_started: Condvar::new() });
             at.put("server", server, nearcall_server { id })
         })
     }
@@ -176,8 +205,7 @@ pub unsafe extern "C" fn nearcall_server_start(server: nearcall_server) -> *mut 
     unsafe {
         border(|_| {
             let server = handles::get::<Server>(server.id)?;
-            *server.state() = State::Running(Arc::new(server.take_prepared()?.start()?));
-            Ok(())
+            server.start(|prepared| Ok(State::Running(Arc::new(prepared.start()?))))
         })
     }
 }
@@ -193,16 +221,17 @@ pub unsafe extern "C" fn nearcall_server_start_in(
         border(|_| {
             let (at, id) = (handles::get_local::<Loop>(event_loop.id)?, server.id);
             let server = handles::get::<Server>(id)?;
-            at.keep(id, server.take_prepared()?.serve_in(at.event_loop())?);
-            *server.state() = State::InLoop(event_loop.id);
-            Ok(())
+            server.start(|prepared| {
+                at.keep(id, prepared.serve_in(at.event_loop())?);
+                Ok(State::InLoop(event_loop.id))
+            })
         })
     }
 }
 
-/// Gives the address with a number, from 0 on, at which a server that was started in threads of its
-/// own listens, as text: such as a port that the kernel has chosen. Release it by
-/// `nearcall_bytes_free`. `OUT_OF_RANGE`: there are fewer.
+/// Gives the address with a number, from 0 on, at which a server that runs listens, as text: such as
+/// a port that the kernel has chosen. Release it by `nearcall_bytes_free`. `OUT_OF_RANGE`: there are
+/// fewer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_server_address(
     server: nearcall_server,
@@ -213,14 +242,27 @@ pub unsafe extern "C" fn nearcall_server_address(
     unsafe {
         border(|at| {
             at.place("address", address)?;
-            with_running(server, |running| {
-                let found = running.addresses().get(number);
-                let found =
-                    found.ok_or_else(|| Status::out_of_range("there are fewer addresses"))?;
-                at.put("address", address, give_bytes(found.to_string().into()))
-            })
+            let text = |addresses: &[Address]| addresses.get(number).map(Address::to_string);
+            let found = match running_in_loop(server, |it| text(&it.addresses))? {
+                Some(found) => found,
+                None => with_running(server, |running| Ok(text(running.addresses())))?,
+            };
+            let found = found.ok_or_else(|| Status::out_of_range("there are fewer addresses"))?;
+            at.put("address", address, give_bytes(found.into()))
         })
     }
+}
+
+/// Counts what the connections of a server that runs have carried: set `counters->size`. Waits until
+/// each loop has ended the method that it runs, for a second at most, without the connections of one
+/// that has not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_server_counters(
+    server: nearcall_server,
+    counters: *mut nearcall_counters,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe { border(|at| at.put_sized("counters", counters, || counted(server))) }
 }
 
 /// Takes no more clients and no more calls, and waits until those under way have ended, for
@@ -282,11 +324,45 @@ fn failed(error: &nearcall::server::ServerError) -> Status {
     Status::failed_precondition(error.to_string())
 }
 
-/// Uses a server that runs, of which others may use it at the same time.
-fn with_running(
+/// Makes something else of a server that was prepared.
+pub(crate) fn become_library(
     server: nearcall_server,
-    use_it: impl FnOnce(&RunningServer) -> Result<(), Status>,
+    make: impl FnOnce(Prepared) -> Result<(), Status>,
 ) -> Result<(), Status> {
+    let server = handles::get::<Server>(server.id)?;
+    server.start(|prepared| make(prepared).map(|()| State::Ended))
+}
+
+/// Reads something of a server in a loop of this thread; `None`: it is in no loop.
+fn running_in_loop<T>(
+    server: nearcall_server,
+    read: impl FnOnce(&InLoop) -> T,
+) -> Result<Option<T>, Status> {
+    let id = match &*handles::get::<Server>(server.id)?.state() {
+        State::InLoop(id) => *id,
+        _ => return Ok(None),
+    };
+    Ok(handles::get_local::<Loop>(id)?.with(server.id, read))
+}
+
+/// Counts what a server does, in threads or in a loop.
+fn counted(server: nearcall_server) -> Result<nearcall_counters, Status> {
+    let sum = |refusals: Vec<RefusalCount>| refusals.iter().map(|it| it.count).sum();
+    let of_loop =
+        running_in_loop(server, |it| add_up(&it.server.connections(), sum(it.server.refusals())))?;
+    match of_loop {
+        Some(counted) => Ok(counted),
+        None => with_running(server, |running| {
+            Ok(add_up(&running.connections(), sum(running.refusals())))
+        }),
+    }
+}
+
+/// Uses a server that runs, of which others may use it at the same time.
+fn with_running<T>(
+    server: nearcall_server,
+    use_it: impl FnOnce(&RunningServer) -> Result<T, Status>,
+) -> Result<T, Status> {
     let server = handles::get::<Server>(server.id)?;
     let running = match &*server.state() {
         State::Running(running) => Arc::clone(running),
@@ -294,7 +370,7 @@ fn with_running(
             let text = "the server runs in a loop: stop it there";
             return Err(Status::failed_precondition(text));
         }
-        State::Prepared(_) | State::Ended => {
+        State::Prepared(_) | State::Starting(_) | State::Ended => {
             return Err(Status::failed_precondition("the server does not run"));
         }
     };
@@ -304,7 +380,7 @@ fn with_running(
 /// Ends what runs. What was prepared only is dropped with the server.
 fn stop(handle: nearcall_server, keeps_prepared: bool) -> Result<(), Status> {
     let server = handles::get::<Server>(handle.id)?;
-    let mut state = server.state();
+    let mut state = server.settled();
     let running = match &*state {
         State::Running(running) => Some(Arc::clone(running)),
         State::Prepared(_) if keeps_prepared => return Ok(()),
@@ -319,6 +395,8 @@ fn stop(handle: nearcall_server, keeps_prepared: bool) -> Result<(), Status> {
             }
             None
         }
+        // What is released because it could not start has come back here.
+        State::Starting(_) => return Ok(()),
         State::Prepared(_) | State::Ended => None,
     };
     if let Some(running) = running {

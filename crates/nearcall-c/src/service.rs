@@ -14,14 +14,14 @@ use nearcall::service::{Dispatcher, Incoming, Interface, MethodKind, Responder};
 use nearcall::stream::{ItemReceiver, ItemSender};
 use nearcall::{Context, Status};
 
-use crate::border::{Border, border, give_bytes, put_entry, value_or};
+use crate::border::{Border, border, give_bytes, put_entry, put_entry_at, value_or};
 use crate::handles::{self, Kind};
 use crate::metadata::bad_entry;
 use crate::status::{code, nearcall_status};
 use crate::types::{
     NEARCALL_SHAPE_BOTH_STREAMS, NEARCALL_SHAPE_ONEWAY, NEARCALL_SHAPE_REPLY_STREAM,
     NEARCALL_SHAPE_REQUEST_STREAM, NEARCALL_SHAPE_UNARY, nearcall_bytes, nearcall_call,
-    nearcall_request, nearcall_service, nearcall_view,
+    nearcall_loan, nearcall_request, nearcall_service, nearcall_view,
 };
 
 /// A service of an interface.
@@ -305,6 +305,39 @@ pub unsafe extern "C" fn nearcall_call_reply(
     unsafe { border(|at| answer(at, call, Ok(at.bytes("reply", reply)?.to_vec().into()))) }
 }
 
+/// Lends `size` bytes for the reply of a call, without waiting, before `nearcall_call_defer`. Write
+/// the encoded reply to `data`, then answer by `nearcall_call_reply_loan`, or give the loan back by
+/// `nearcall_loan_free`. `RESOURCE_EXHAUSTED`: the caller has not given back enough of what it was
+/// lent before; reply with other memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_loan(
+    call: nearcall_call,
+    size: usize,
+    loan: *mut nearcall_loan,
+    data: *mut *mut u8,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            at.place("loan", loan)?;
+            at.place("data", data)?;
+            at.lend(at.current(call)?.context.loan(size)?, loan, data)
+        })
+    }
+}
+
+/// Answers a call with a reply that is the first bytes of a loan, which it uses up, also if it
+/// fails. Where the mechanism can, the caller gets the memory itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_reply_loan(
+    call: nearcall_call,
+    reply: nearcall_view,
+    loan: nearcall_loan,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe { border(|at| answer(at, call, Ok(at.lent_message(loan, reply)?))) }
+}
+
 /// Answers a call with an error: a code of gRPC from 1 to 16, and a text that says what happened
 /// and what can be done.
 #[unsafe(no_mangle)]
@@ -448,6 +481,24 @@ pub unsafe extern "C" fn nearcall_call_entry(
             let (key, current) = (at.text("key", key).ok()?, at.current(call).ok()?);
             let metadata = current.context.metadata();
             put_entry(at, value, metadata.get_bin(key))
+        })
+    }
+}
+
+/// Gives the entry with a number, from 0 on, that came with the request. Returns 1 and sets `key` and
+/// `value`, which are valid until the service returns, or returns 0: there are fewer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_call_entry_at(
+    call: nearcall_call,
+    number: usize,
+    key: *mut nearcall_view,
+    value: *mut nearcall_view,
+) -> u32 {
+    // SAFETY: the rules of the header.
+    unsafe {
+        value_or(0, |at| {
+            let metadata = at.current(call).ok()?.context.metadata();
+            put_entry_at(at, [key, value], metadata.iter(), number)
         })
     }
 }

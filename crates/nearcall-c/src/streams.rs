@@ -9,11 +9,10 @@ use std::ffi::c_char;
 use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::ReplyMetadata;
-use nearcall::dynamic::{Encoded, EncodedSlice};
+use nearcall::dynamic::{DynamicCaller, Encoded};
 use nearcall::stream::{ReplyStream, RequestStream};
 
 use crate::border::{Border, border, give_bytes};
-use crate::caller::Caller;
 use crate::handles::{self, Kind};
 use crate::metadata::{give, nearcall_metadata};
 use crate::status::nearcall_status;
@@ -56,8 +55,9 @@ pub unsafe extern "C" fn nearcall_open_reply_stream(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            let method = at.text("method", method)?;
-            let request = EncodedSlice::new(at.bytes("request", request)?);
+            // First, since the call uses up its loan in any case.
+            let request = at.request(request, options)?;
+            let (method, request) = (at.text("method", method)?, request.as_slice());
             open(at, caller, options, stream, |caller| {
                 Ok((None, Some(caller.open_reply_stream(method, &request)?)))
             })
@@ -111,7 +111,9 @@ fn open(
     caller: nearcall_caller,
     options: *const nearcall_call_options,
     stream: *mut nearcall_stream,
-    open: impl FnOnce(&Caller) -> Result<(Option<Requests>, Option<ReplyStream<Encoded>>), Status>,
+    open: impl FnOnce(
+        &DynamicCaller,
+    ) -> Result<(Option<Requests>, Option<ReplyStream<Encoded>>), Status>,
 ) -> Result<(), Status> {
     at.place("stream", stream)?;
     let (requests, replies) = at.with_caller(caller, options, open)?;

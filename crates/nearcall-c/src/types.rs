@@ -54,10 +54,19 @@ pub struct nearcall_caller {
     pub id: u64,
 }
 
-/// A call that was started. For the thread that has started it.
+/// A call that was started: by `nearcall_start` for the thread that has started it, by
+/// `nearcall_start_notified` for any thread.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct nearcall_pending {
+    /// Not 0, unless there is none.
+    pub id: u64,
+}
+
+/// Memory that the library has lent for a message. For any thread.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct nearcall_loan {
     /// Not 0, unless there is none.
     pub id: u64,
 }
@@ -123,8 +132,8 @@ pub struct nearcall_client_options {
 pub struct nearcall_call_options {
     /// `sizeof(nearcall_call_options)`.
     pub size: usize,
-    /// Time until the call ends by itself, in nanoseconds; 0: as the client has it; `UINT64_MAX`:
-    /// none.
+    /// Time until the call ends by itself, in nanoseconds; 0: as the client has it, or none at all
+    /// with `NEARCALL_TIMEOUT`; `UINT64_MAX`: without end.
     pub timeout_ns: u64,
     /// `NEARCALL_WAIT_FOR_READY` and others, or 0.
     pub flags: u32,
@@ -134,12 +143,47 @@ pub struct nearcall_call_options {
     pub entries: *const nearcall_entry,
     /// How many there are.
     pub entry_count: usize,
+    /// The loan in which the request lies, from its start on; 0: it lies elsewhere. The call uses
+    /// it up, also if it fails.
+    pub loan: nearcall_loan,
 }
 
 /// A flag of a call: it waits until its server is there, at most until its deadline.
 pub const NEARCALL_WAIT_FOR_READY: u32 = 1;
 /// A flag of a call: where it would have to wait for room it fails with `RESOURCE_EXHAUSTED`.
 pub const NEARCALL_NO_WAIT: u32 = 2;
+/// A flag of a call: a `timeout_ns` of 0 is meant, so that the call fails with `DEADLINE_EXCEEDED`.
+pub const NEARCALL_TIMEOUT: u32 = 4;
+
+/// What the connections have carried and hold that are open now.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct nearcall_counters {
+    /// `sizeof(nearcall_counters)`.
+    pub size: usize,
+    /// How many connections there are.
+    pub connections: u64,
+    /// Messages that were sent; of a client, over the connections of this thread and those that
+    /// calls with a reported end share, and so for the next five.
+    pub messages_sent: u64,
+    /// Their bytes, headers included, without loans.
+    pub bytes_sent: u64,
+    /// Messages that were received.
+    pub messages_received: u64,
+    /// Their bytes.
+    pub bytes_received: u64,
+    /// Loans that were not given back.
+    pub loans_lent: u64,
+    /// Loans of the other ends that live here.
+    pub loans_borrowed: u64,
+    /// Descriptors that are open for the connections, without those of loans.
+    pub descriptors: u64,
+    /// Room for messages that is set aside, in bytes, without loans.
+    pub room_bytes: u64,
+    /// What a server has refused since its start, such as calls and clients above its limits; 0 of a
+    /// client.
+    pub refusals: u64,
+}
 
 /// How a server behaves. Zeros: the defaults.
 #[repr(C)]

@@ -42,11 +42,11 @@ impl Language {
             C => (&PROGRAMS[0], "streams-cc", "c/streams.c"),
             Cpp => (&PROGRAMS[1], "streams-c++", "cpp/streams.cpp"),
         };
-        program.get_or_init(|| self.compile(name, &tests.join(source))).as_deref()
+        program.get_or_init(|| self.compile(name, &tests.join(source), &[])).as_deref()
     }
 
     /// Compiles a program, beside this test, where Cargo has put the library.
-    fn compile(self, name: &str, source: &Path) -> Option<PathBuf> {
+    fn compile(self, name: &str, source: &Path, more: &[&str]) -> Option<PathBuf> {
         let (compiler, standard) = match self {
             C => ("cc", "-std=c11"),
             Cpp => ("c++", "-std=c++17"),
@@ -57,8 +57,8 @@ impl Language {
         let made = directory.join(format!("{name}.{}", std::process::id()));
         let mut command = Command::new(compiler);
         command.args([standard, "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
-        command.arg("-I").arg(root.join("include")).arg(source);
-        command.arg("-o").arg(&made).arg("-L").arg(&directory).arg("-lnearcall_c");
+        command.args(more).arg("-I").arg(root.join("include")).arg(source);
+        command.arg("-o").arg(&made).arg("-L").arg(&directory).args(["-lnearcall_c", "-ldl"]);
         command.arg(format!("-Wl,-rpath,{}", directory.display()));
         let Ok(output) = command.output() else {
             println!("SKIPPED: there is no compiler `{compiler}` here");
@@ -136,6 +136,11 @@ fn pair_over(address: &str, via: &str, [caller, callee]: [Language; 2]) {
 #[test]
 fn c_calls_c_over_shared_memory() {
     pair_over(&unique_address(), "", [C, C]);
+}
+
+#[test]
+fn c_calls_c_that_it_trusts() {
+    pair_over(&unique_address(), "?trust=same-user", [C, C]);
 }
 
 #[test]
@@ -220,6 +225,41 @@ fn the_header_for_cpp_compiles_without_warnings() {
 }
 
 #[test]
+fn coroutines_of_cpp_await_calls() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cpp/coroutines.cpp");
+    let (Some(client), Some(server)) =
+        (Cpp.compile("coroutines-c++", &source, &["-std=c++20"]), Cpp.program())
+    else {
+        return;
+    };
+    let directory = Directory::new();
+    let (server, address) = serve(server, &directory, &unique_address());
+    let client = Program::start(&client, &[&address]);
+    assert_eq!(client.line(), "called");
+    client.finish();
+    server.finish();
+}
+
+#[test]
+fn what_was_made_before_a_fork_is_an_error_after_it() {
+    let Some(program) = C.program() else { return };
+    let directory = Directory::new();
+    let (server, address) = serve(program, &directory, &unique_address());
+    let forking = Program::start(program, &["fork", &address]);
+    assert_eq!(forking.line(), "called");
+    forking.finish();
+    server.finish();
+}
+
+#[test]
+fn handles_of_another_copy_of_the_library_are_none() {
+    let (Some(program), directory) = (C.program(), Directory::new()) else { return };
+    let copy = directory.0.join("libcopy.so");
+    fs::copy(program.with_file_name("libnearcall_c.so"), &copy).unwrap();
+    Program::start(program, &["copies", copy.to_str().unwrap()]).finish();
+}
+
+#[test]
 fn what_no_program_should_do_is_an_error() {
     for program in [C, Cpp].into_iter().filter_map(Language::program) {
         Program::start(program, &["misuse"]).finish();
@@ -237,7 +277,7 @@ fn the_programs_of_the_page_do_what_it_says() {
     let [server, client] = [("room-c", server), ("set-c", client)].map(|(name, text)| {
         let source = directory.0.join(format!("{name}.c"));
         fs::write(&source, text).unwrap();
-        C.compile(name, &source)
+        C.compile(name, &source, &[])
     });
     let (Some(server), Some(client)) = (server, client) else { return };
     let set = directory.0.join("room.binpb");

@@ -46,7 +46,8 @@ static nearcall::Result<void> call(const std::string& address, double celsius) {
   if (!thermostat.ok()) return thermostat.status();
   Temperature target;
   target.set_celsius(celsius);
-  const auto options = nearcall::CallOptions().deadline(std::chrono::seconds(1));
+  // Also if the service is only about to start.
+  const auto options = nearcall::CallOptions().deadline(std::chrono::seconds(5)).wait_for_ready();
   auto before = thermostat->set_target(target, options);
   if (!before.ok()) return before.status();
   std::printf("before: %.1f\n", before->celsius());

@@ -1,6 +1,9 @@
 /* A service in a dynamic library, as a nearcall host loads it: version 1 of the C interface.
  *
- * The library exports the symbol `nearcall_service_v1`, a `struct nearcall_service`. The host
+ * For libraries that are built without libnearcall. With it, nearcall_library.hpp makes a library of a
+ * service in C++; its headers can be included beside this one.
+ *
+ * The library exports the symbol `nearcall_service_v1`, a `struct nearcall_library`. The host
  * checks it, calls `create` for each service of its file that names the library, and `dispatch` for
  * each call. Messages are bytes of Protocol Buffers. A library stays loaded until the process ends.
  *
@@ -26,7 +29,7 @@
  *
  * Growth: struct nearcall_slice never changes. The others only ever get fields at their end, while
  * the major version stays. Whoever makes a struct sets its size (`size`, or `object_size` and
- * `method_size` of struct nearcall_service); whoever reads one uses no field behind that size.
+ * `method_size` of struct nearcall_library); whoever reads one uses no field behind that size.
  */
 #ifndef NEARCALL_SERVICE_H
 #define NEARCALL_SERVICE_H
@@ -49,7 +52,8 @@ extern "C" {
 
 /* `flags` of struct nearcall_object. */
 #define NEARCALL_NONBLOCKING 1u
-/* `flags` of struct nearcall_request: the caller takes no reply. Reply with code 0 nevertheless. */
+/* `flags` of struct nearcall_library_request: the caller takes no reply. Reply with code 0
+ * nevertheless. */
 #define NEARCALL_ONEWAY 1u
 /* `deadline_ns` of a call that has none. */
 #define NEARCALL_NO_DEADLINE UINT64_MAX
@@ -78,7 +82,7 @@ struct nearcall_object {
   uint32_t reserved; /* 0 */
 };
 
-enum nearcall_caller {
+enum nearcall_caller_kind {
   NEARCALL_CALLER_LOCAL = 0,
   NEARCALL_CALLER_PROCESS = 1,
   NEARCALL_CALLER_REMOTE = 2
@@ -91,8 +95,8 @@ enum nearcall_log_level {
   NEARCALL_DEBUG = 4
 };
 
-struct nearcall_request {
-  uint32_t size;   /* sizeof(struct nearcall_request) */
+struct nearcall_library_request {
+  uint32_t size;   /* sizeof(struct nearcall_library_request) */
   uint32_t object; /* The index in the list of `objects`. */
   uint32_t method;
   uint32_t flags;
@@ -132,7 +136,7 @@ struct nearcall_host {
   uint64_t (*find)(struct nearcall_slice address, struct nearcall_slice object);
   /* Calls such an object in this thread; `on_reply` is called before this returns. Returns 0,
    * without a reply, if the object is not there any more. */
-  uint32_t (*call)(uint64_t object, const struct nearcall_request *request,
+  uint32_t (*call)(uint64_t object, const struct nearcall_library_request *request,
                    void (*on_reply)(void *context, const struct nearcall_reply *reply),
                    void *context);
   /* Writes a message (enum nearcall_log_level) into the host's log, under the name of the service
@@ -146,9 +150,9 @@ struct nearcall_host {
   uint32_t (*wait)(int descriptor, uint64_t deadline_ns);
 };
 
-struct nearcall_service {
+struct nearcall_library {
   uint64_t magic; /* NEARCALL_MAGIC */
-  uint32_t size;  /* sizeof(struct nearcall_service) */
+  uint32_t size;  /* sizeof(struct nearcall_library) */
   uint16_t abi_major;
   uint16_t abi_minor;
   uint32_t flags;       /* 0 */
@@ -161,7 +165,7 @@ struct nearcall_service {
   uint32_t (*create)(const struct nearcall_host *host, const struct nearcall_slice *arguments,
                      size_t argument_count, void **instance);
   const struct nearcall_object *(*objects)(void *instance, size_t *count);
-  void (*dispatch)(void *instance, const struct nearcall_request *request, void *call);
+  void (*dispatch)(void *instance, const struct nearcall_library_request *request, void *call);
   /* Ends an instance. Called once, when no call is in `dispatch`. */
   void (*destroy)(void *instance);
   /* Returns why `create` failed in this thread; valid until its next failure. */

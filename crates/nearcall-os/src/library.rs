@@ -14,7 +14,9 @@ mod loaded;
 mod parts;
 
 pub use self::error::LoadError;
-pub use self::exported::{CallToken, Export, HostLink, LibraryService, service_table};
+pub use self::exported::{
+    CallToken, Export, HostLink, LibraryService, destroy, dispatch, expose, objects, service_table,
+};
 pub use self::file::LibraryFile;
 pub use self::loaded::{
     EndNotice, HostFunctions, Instance, Library, PendingReply, serve_libraries,

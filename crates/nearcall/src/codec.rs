@@ -249,7 +249,11 @@ impl<B: Into<Bytes>> From<B> for Encoded {
 
 impl Message for Encoded {
     fn encode_raw(&self, buf: &mut impl BufMut) {
-        buf.put_slice(&self.0);
+        match self.0.len() {
+            // A handle of it, which may be passed by reference where it is of a loan.
+            SLICE_BYTES_MIN.. => buf.put(self.0.clone()),
+            _ => buf.put_slice(&self.0),
+        }
     }
 
     fn encoded_len(&self) -> usize {
@@ -288,22 +292,36 @@ impl Message for Encoded {
 /// # Ok::<(), nearcall::Status>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct EncodedSlice<'a>(&'a [u8]);
+pub struct EncodedSlice<'a> {
+    bytes: &'a [u8],
+    /// What they lie in, if that is counted.
+    whole: Option<&'a Encoded>,
+}
 
 impl<'a> EncodedSlice<'a> {
     /// Takes the bytes of a message that something else has marshalled.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+        Self { bytes, whole: None }
+    }
+}
+
+/// From a message that may lie in a loan, which is passed by reference.
+impl<'a> From<&'a Encoded> for EncodedSlice<'a> {
+    fn from(encoded: &'a Encoded) -> Self {
+        Self { bytes: encoded.bytes(), whole: Some(encoded) }
     }
 }
 
 impl Message for EncodedSlice<'_> {
     fn encode_raw(&self, buf: &mut impl BufMut) {
-        buf.put_slice(self.0);
+        match self.whole {
+            Some(encoded) => encoded.encode_raw(buf),
+            None => buf.put_slice(self.bytes),
+        }
     }
 
     fn encoded_len(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
 
     fn merge_field(
@@ -317,7 +335,7 @@ impl Message for EncodedSlice<'_> {
     }
 
     fn clear(&mut self) {
-        self.0 = &[];
+        *self = Self::new(&[]);
     }
 }
 

@@ -273,7 +273,8 @@ pub mod observe {
 pub mod __library {
     pub use crate::library::ServedLibrary;
     pub use nearcall_os::export_service;
-    pub use nearcall_os::library::{Export, HostLink};
+    pub use nearcall_os::library::abi::{HostTable, ObjectFields, RequestFields};
+    pub use nearcall_os::library::{Export, HostLink, destroy, dispatch, expose, objects};
 }
 
 /// What a host of libraries needs.

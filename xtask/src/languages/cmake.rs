@@ -60,9 +60,39 @@ pub(super) fn check(root: &Path, prefix: &Path, generator: &Path) -> io::Result<
     let refused = run(&thermostat, &["call", &address, "31"])?;
     let is_expected = called.as_deref() == Ok("before: 20.0\n")
         && refused.as_ref().is_err_and(|text| text == "INVALID_ARGUMENT: 30 degrees at most");
-    match is_expected {
+    if !is_expected {
+        return Err(io::Error::other(format!("the thermostat: {called:?}, {refused:?}")));
+    }
+    check_room(&build, generator)
+}
+
+/// Runs one source as a program, and as a library of a host.
+fn check_room(build: &Path, nearcall: &Path) -> io::Result<()> {
+    let address = format!("unix:@nearcall-languages-room-{}", std::process::id());
+    let mut program = Command::new(build.join("room"));
+    let program = Child::start(program.arg("19").env("NEARCALL_LISTEN", &address))?;
+    expect_before(build, &address, "19.0")?;
+    drop(program);
+    let services = build.join("room.toml");
+    let library = build.join("libroom-library.so");
+    let text = format!(
+        "[host]\nlisten = \"{address}-host\"\n\n[service.room]\nrun = \"library\"\n\
+         file = \"{}\"\nlisten = \"{address}\"\narguments = [\"21\"]\n",
+        library.display()
+    );
+    fs::write(&services, text)?;
+    let host = Child::start(Command::new(nearcall).arg("host").arg(&services))?;
+    expect_before(build, &address, "21.0")?;
+    drop(host);
+    Ok(())
+}
+
+/// Sets the target of a room, once it serves.
+fn expect_before(build: &Path, address: &str, before: &str) -> io::Result<()> {
+    let called = run(&build.join("thermostat"), &["call", address, "22"])?;
+    match called.as_deref() == Ok(&*format!("before: {before}\n")) {
         true => Ok(()),
-        false => Err(io::Error::other(format!("the thermostat: {called:?}, {refused:?}"))),
+        false => Err(io::Error::other(format!("the room: {called:?} instead of {before}"))),
     }
 }
 

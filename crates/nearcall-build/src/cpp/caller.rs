@@ -39,7 +39,7 @@ pub(super) fn generate(service: &CppService<'_>) -> String {
 }
 
 fn functions(one: &CppMethod<'_>) -> String {
-    let CppMethod { method, name, start, input, output, .. } = one;
+    let CppMethod { method, name, start, awaitable, input, output, .. } = one;
     let Method { kind, name: wire, .. } = method;
     let (types, entry, returned) = match kind {
         Kind::Unary => (output.clone(), "call", output.clone()),
@@ -79,7 +79,12 @@ fn functions(one: &CppMethod<'_>) -> String {
              cancelled.\n\
              ::nearcall::Result<::nearcall::Pending<{output}>> {start}(\n    {request}{options}) \
              const {{\n  return caller_.start<{output}>(\n      \"{wire}\", request, \
-             options);\n}}\n"
+             options);\n}}\n\
+             #ifdef NEARCALL_COROUTINES\n\
+             // Starts `{name}` for a coroutine, which awaits its result.\n\
+             ::nearcall::AsyncCall<{output}> {awaitable}(\n    {request}{options}) const {{\n  \
+             return caller_.async_call<{output}>(\n      \"{wire}\", request, options);\n}}\n\
+             #endif\n"
         );
     }
     out

@@ -15,6 +15,8 @@ pub(super) struct CppMethod<'a> {
     pub(super) name: String,
     /// Of the function that starts it.
     pub(super) start: String,
+    /// Of the function whose result a coroutine awaits.
+    pub(super) awaitable: String,
     pub(super) input: String,
     pub(super) output: String,
     pub(super) comment: String,

@@ -28,9 +28,9 @@ fn render(comment: &str) -> String {
 
 /// Indents lines that are not empty.
 pub(super) fn indent(text: &str) -> String {
-    let indented = |line: &str| match line.is_empty() {
-        true => "\n".to_owned(),
-        false => format!("  {line}\n"),
+    let indented = |line: &str| match line.chars().next() {
+        None | Some('#') => format!("{line}\n"),
+        Some(_) => format!("  {line}\n"),
     };
     text.lines().map(indented).collect()
 }

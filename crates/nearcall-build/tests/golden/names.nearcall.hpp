@@ -89,6 +89,15 @@ class TCaller {
     return caller_.start<::Result>(
         "Type", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `type` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::Result> async_type(
+      const ::Option& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::Result>(
+        "Type", request, options);
+  }
+#endif
   ::nearcall::Result<::Option> self(
       const ::Result& request,
       const ::nearcall::CallOptions& options = {},
@@ -103,6 +112,15 @@ class TCaller {
     return caller_.start<::Option>(
         "Self", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `self` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::Option> async_self(
+      const ::Result& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::Option>(
+        "Self", request, options);
+  }
+#endif
   ::nearcall::Result<::google::protobuf::Timestamp> move(
       const ::google::protobuf::StringValue& request,
       const ::nearcall::CallOptions& options = {},
@@ -117,6 +135,15 @@ class TCaller {
     return caller_.start<::google::protobuf::Timestamp>(
         "move", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `move` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::google::protobuf::Timestamp> async_move(
+      const ::google::protobuf::StringValue& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::google::protobuf::Timestamp>(
+        "move", request, options);
+  }
+#endif
   ::nearcall::Result<::google::protobuf::UInt64Value> clone(
       const ::Option_Some& request,
       const ::nearcall::CallOptions& options = {},
@@ -131,6 +158,15 @@ class TCaller {
     return caller_.start<::google::protobuf::UInt64Value>(
         "Clone", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `clone` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::google::protobuf::UInt64Value> async_clone(
+      const ::Option_Some& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::google::protobuf::UInt64Value>(
+        "Clone", request, options);
+  }
+#endif
   // One-way: done when the message is in the channel; there is no reply.
   // Default deadline: 5 ms. The options may set another one.
   ::nearcall::Result<void> interface(
@@ -153,6 +189,15 @@ class TCaller {
     return caller_.start<::Option>(
         "AsRef", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `as_ref` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::Option> async_as_ref(
+      const ::Option& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::Option>(
+        "AsRef", request, options);
+  }
+#endif
   ::nearcall::Result<::Option> from_that(
       const ::Option& request,
       const ::nearcall::CallOptions& options = {},
@@ -167,6 +212,15 @@ class TCaller {
     return caller_.start<::Option>(
         "FromThat", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `from_that` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::Option> async_from_that(
+      const ::Option& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::Option>(
+        "FromThat", request, options);
+  }
+#endif
 
  private:
   explicit TCaller(::nearcall::Caller caller) : caller_(::std::move(caller)) {}

@@ -68,6 +68,15 @@ class ScannerCaller_ {
     return caller_.start<::scan::v1::Page>(
         "New", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `new_` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::scan::v1::Page> async_new(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::scan::v1::Page>(
+        "New", request, options);
+  }
+#endif
   ::nearcall::Result<::scan::v1::Page> scan(
       const ::scan::v1::Page& request,
       const ::nearcall::CallOptions& options = {},
@@ -82,6 +91,15 @@ class ScannerCaller_ {
     return caller_.start<::scan::v1::Page>(
         "Scan", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `scan` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::scan::v1::Page> async_scan_(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::scan::v1::Page>(
+        "Scan", request, options);
+  }
+#endif
   // Not the generated start of `Scan`.
   ::nearcall::Result<::scan::v1::Page> start_scan(
       const ::scan::v1::Page& request,
@@ -97,6 +115,15 @@ class ScannerCaller_ {
     return caller_.start<::scan::v1::Page>(
         "StartScan", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `start_scan` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::scan::v1::Page> async_start_scan(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::scan::v1::Page>(
+        "StartScan", request, options);
+  }
+#endif
   ::nearcall::Result<::scan::v1::Page> with(
       const ::scan::v1::Page& request,
       const ::nearcall::CallOptions& options = {},
@@ -111,6 +138,15 @@ class ScannerCaller_ {
     return caller_.start<::scan::v1::Page>(
         "With", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `with` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::scan::v1::Page> async_with(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::scan::v1::Page>(
+        "With", request, options);
+  }
+#endif
   ::nearcall::Result<::scan::v1::Page> loan(
       const ::scan::v1::Page& request,
       const ::nearcall::CallOptions& options = {},
@@ -125,6 +161,15 @@ class ScannerCaller_ {
     return caller_.start<::scan::v1::Page>(
         "Loan", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `loan` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::scan::v1::Page> async_loan(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::scan::v1::Page>(
+        "Loan", request, options);
+  }
+#endif
   // One-way: done when the message is in the channel; there is no reply.
   ::nearcall::Result<void> mark(
       const ::scan::v1::Page& request,
@@ -170,6 +215,15 @@ class ScannerCaller_ {
     return caller_.start<::scan::v1::Page>(
         "Service", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `service` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::scan::v1::Page> async_service(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::scan::v1::Page>(
+        "Service", request, options);
+  }
+#endif
   ::nearcall::Result<::scan::v1::Page> spawn_on(
       const ::scan::v1::Page& request,
       const ::nearcall::CallOptions& options = {},
@@ -184,6 +238,15 @@ class ScannerCaller_ {
     return caller_.start<::scan::v1::Page>(
         "SpawnOn", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `spawn_on` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::scan::v1::Page> async_spawn_on(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::scan::v1::Page>(
+        "SpawnOn", request, options);
+  }
+#endif
   ::nearcall::Result<::scan::v1::Page> shared(
       const ::scan::v1::Page& request,
       const ::nearcall::CallOptions& options = {},
@@ -198,6 +261,15 @@ class ScannerCaller_ {
     return caller_.start<::scan::v1::Page>(
         "Shared", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `shared` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::scan::v1::Page> async_shared(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::scan::v1::Page>(
+        "Shared", request, options);
+  }
+#endif
   ::nearcall::Result<::scan::v1::Page> object(
       const ::scan::v1::Page& request,
       const ::nearcall::CallOptions& options = {},
@@ -212,6 +284,15 @@ class ScannerCaller_ {
     return caller_.start<::scan::v1::Page>(
         "Object", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `object` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::scan::v1::Page> async_object(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::scan::v1::Page>(
+        "Object", request, options);
+  }
+#endif
 
  private:
   explicit ScannerCaller_(::nearcall::Caller caller) : caller_(::std::move(caller)) {}
@@ -371,6 +452,15 @@ class ScannerAsyncCaller {
     return caller_.start<::scan::v1::Page>(
         "Scan", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `scan` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::scan::v1::Page> async_scan(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::scan::v1::Page>(
+        "Scan", request, options);
+  }
+#endif
 
  private:
   explicit ScannerAsyncCaller(::nearcall::Caller caller) : caller_(::std::move(caller)) {}

@@ -66,6 +66,15 @@ class ThermostatCaller {
     return caller_.start<::home::v1::SetTargetReply>(
         "SetTarget", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `set_target` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::home::v1::SetTargetReply> async_set_target(
+      const ::home::v1::SetTargetRequest& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::home::v1::SetTargetReply>(
+        "SetTarget", request, options);
+  }
+#endif
   // Leaves a note at the thermostat.
   // One-way: done when the message is in the channel; there is no reply.
   ::nearcall::Result<void> note(
@@ -89,6 +98,15 @@ class ThermostatCaller {
     return caller_.start<::home::v1::WatchReply>(
         "Watch", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `watch` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::home::v1::WatchReply> async_watch(
+      const ::home::v1::WatchRequest& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::home::v1::WatchReply>(
+        "Watch", request, options);
+  }
+#endif
   ::nearcall::Result<::google::protobuf::Empty> reset(
       const ::google::protobuf::Empty& request,
       const ::nearcall::CallOptions& options = {},
@@ -103,6 +121,15 @@ class ThermostatCaller {
     return caller_.start<::google::protobuf::Empty>(
         "Reset", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `reset` for a coroutine, which awaits its result.
+  ::nearcall::AsyncCall<::google::protobuf::Empty> async_reset(
+      const ::google::protobuf::Empty& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_call<::google::protobuf::Empty>(
+        "Reset", request, options);
+  }
+#endif
 
  private:
   explicit ThermostatCaller(::nearcall::Caller caller) : caller_(::std::move(caller)) {}

@@ -2,13 +2,20 @@
  *
  * streams server ADDRESS DESCRIPTOR_SET   serves until its input ends; prints "ready"
  * streams client ADDRESS                  calls every method, in every way
+ * streams fork ADDRESS                    uses in a forked process what its parent has made
+ * streams copies LIBRARY                  loads another copy of libnearcall beside its own
  * streams misuse                          what no program should do
  */
+#include <dlfcn.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "nearcall.h"
 
@@ -16,7 +23,7 @@
 #define PATIENCE_NS (20 * UINT64_C(1000000000))
 
 enum { OK = 0, INVALID_ARGUMENT = 3, DEADLINE_EXCEEDED = 4, FAILED_PRECONDITION = 9, ABORTED = 10,
-       UNIMPLEMENTED = 12, INTERNAL = 13 };
+       RESOURCE_EXHAUSTED = 8, UNIMPLEMENTED = 12, INTERNAL = 13 };
 
 static void fail(int line, const char *what, nearcall_status *status) {
   fprintf(stderr, "line %d: %s: %s %s\n", line, what,
@@ -117,8 +124,32 @@ static nearcall_status *sum(nearcall_call call) {
   return nearcall_call_reply(call, view(&reply));
 }
 
+/* Replies with a message that was written to a loan. */
+static nearcall_status *say_lent(nearcall_call call, nearcall_view message) {
+  nearcall_loan loan;
+  uint8_t *data;
+  MUST(nearcall_call_loan(call, message.size + 5, &loan, &data));
+  memcpy(data, message.data, message.size);
+  MUST(nearcall_call_reply_loan(call, (nearcall_view){data, message.size}, loan));
+  REFUSED(nearcall_call_reply_loan(call, none, loan), FAILED_PRECONDITION, "no such loan");
+  return NULL;
+}
+
+/* Counts the entries that came with the request. */
+static size_t count_entries(nearcall_call call) {
+  nearcall_view key, value;
+  size_t count = 0;
+  while (nearcall_call_entry_at(call, count, &key, &value)) {
+    CHECK(key.size > 0 && value.size > 0);
+    count++;
+  }
+  return count;
+}
+
 static nearcall_status *say(nearcall_call call, nearcall_view message) {
   nearcall_view value;
+  if (nearcall_call_entry(call, "loan", &value)) return say_lent(call, message);
+  if (nearcall_call_entry(call, "raw-bin", &value)) CHECK(count_entries(call) == 2);
   if (nearcall_call_entry(call, "trailer", &value))
     MUST(nearcall_call_add_trailer(call, "trailer", value));
   if (nearcall_call_entry(call, "raw-bin", &value)) {
@@ -188,6 +219,9 @@ static int run_server(const char *address, const char *file) {
   fflush(stdout);
   nearcall_bytes_free(&at);
   while (getchar() != EOF) {}
+  nearcall_counters counters = {.size = sizeof counters};
+  MUST(nearcall_server_counters(server, &counters));
+  CHECK(counters.refusals == 0);
   MUST(nearcall_server_drain(server, PATIENCE_NS));
   MUST(nearcall_server_free(server));
   CHECK(released == 1);
@@ -222,6 +256,12 @@ static void call_say(nearcall_caller caller) {
   CHECK(nearcall_metadata_header(metadata, "raw-bin", &value));
   CHECK(value.size == 2 && !memcmp(value.data, "\0\xff", 2));
   CHECK(!nearcall_metadata_trailer(metadata, "other", &value));
+  nearcall_view key;
+  CHECK(nearcall_metadata_trailer_at(metadata, 0, &key, &value));
+  CHECK(key.size == 7 && !memcmp(key.data, "trailer", 7) && value.size == 4);
+  CHECK(!nearcall_metadata_trailer_at(metadata, 1, &key, &value));
+  CHECK(nearcall_metadata_header_at(metadata, 0, &key, &value) && value.size == 2);
+  CHECK(!nearcall_metadata_header_at(metadata, SIZE_MAX, &key, &value));
   nearcall_metadata_free(metadata);
   nearcall_bytes_free(&reply);
 
@@ -233,6 +273,8 @@ static void call_say(nearcall_caller caller) {
   CHECK(!strcmp(nearcall_status_message(failed), "as asked"));
   CHECK(!nearcall_status_has_not_begun(failed));
   CHECK(nearcall_status_entry(failed, "trailer", &value) && value.size == 4);
+  CHECK(nearcall_status_entry_at(failed, 0, &key, &value) && key.size == 7);
+  CHECK(!nearcall_status_entry_at(failed, 1, &key, &value));
   nearcall_status_free(failed);
   nearcall_metadata_free(metadata);
   entries[0].key = "silent";
@@ -258,6 +300,199 @@ static void call_later(nearcall_caller caller) {
     nearcall_bytes_free(&reply);
     CHECK(nearcall_pending_is_done(pending[number]));
   }
+}
+
+/* Adds one to an eventfd, on which a loop waits. */
+static void add_one(void *data) {
+  const uint64_t one = 1;
+  CHECK(write(*(int *)data, &one, sizeof one) == sizeof one);
+}
+
+static void await(int event, uint64_t count) {
+  while (count) {
+    struct pollfd ready = {event, POLLIN, 0};
+    uint64_t ended;
+    CHECK(poll(&ready, 1, 20000) == 1 && read(event, &ended, sizeof ended) == sizeof ended);
+    CHECK(ended <= count);
+    count -= ended;
+  }
+}
+
+static void *take_reply(void *data) {
+  nearcall_bytes reply;
+  nearcall_metadata *metadata;
+  MUST(nearcall_pending_wait(*(nearcall_pending *)data, &reply, &metadata));
+  CHECK(field(reply.data, reply.size, 1) == 7);
+  nearcall_bytes_free(&reply);
+  nearcall_metadata_free(metadata);
+  return NULL;
+}
+
+static nearcall_pending waits_for_none;
+
+/* In the thread that reports the ends of calls. */
+static void wait_wrongly(void *data) {
+  nearcall_bytes reply;
+  REFUSED(nearcall_pending_wait(waits_for_none, &reply, NULL), FAILED_PRECONDITION, "elsewhere");
+  add_one(data);
+}
+
+static void call_notified(nearcall_caller caller) {
+  enum { CALLS = 64 };
+  int event = eventfd(0, EFD_CLOEXEC);
+  nearcall_pending pending[CALLS];
+  nearcall_bytes reply;
+  struct item item;
+  pthread_t thread;
+  CHECK(event >= 0);
+  for (uint64_t number = 0; number < CALLS; number++) {
+    put(&item, number);
+    MUST(nearcall_start_notified(caller, "Say", view(&item), NULL, add_one, &event,
+                                 &pending[number]));
+  }
+  /* The end of one that is cancelled is reported as well. */
+  MUST(nearcall_pending_cancel(pending[3]));
+  REFUSED(nearcall_pending_cancel(pending[3]), FAILED_PRECONDITION, "no such started call");
+  await(event, CALLS);
+  CHECK(nearcall_pending_is_done(pending[7]));
+  CHECK(!pthread_create(&thread, NULL, take_reply, &pending[7]));
+  pthread_join(thread, NULL);
+  for (uint64_t number = 0; number < CALLS; number++) {
+    if (number == 3 || number == 7) {
+      REFUSED(nearcall_pending_wait(pending[number], &reply, NULL), FAILED_PRECONDITION, "no such");
+      continue;
+    }
+    MUST(nearcall_pending_wait(pending[number], &reply, NULL));
+    CHECK(field(reply.data, reply.size, 1) == number);
+    nearcall_bytes_free(&reply);
+  }
+  /* One that is waited for before its end, and one that fails. */
+  put(&item, 7);
+  MUST(nearcall_start_notified(caller, "Say", view(&item), NULL, add_one, &event, &pending[0]));
+  take_reply(&pending[0]);
+  MUST(nearcall_start_notified(caller, "Sai", none, NULL, add_one, &event, &pending[0]));
+  await(event, 2);
+  REFUSED(nearcall_pending_wait(pending[0], &reply, NULL), UNIMPLEMENTED, "it has");
+  nearcall_call_options late = {.size = sizeof late, .timeout_ns = 1};
+  MUST(nearcall_start_notified(caller, "Say", none, &late, add_one, &event, &pending[0]));
+  REFUSED(nearcall_pending_wait(pending[0], &reply, NULL), DEADLINE_EXCEEDED, "");
+  await(event, 1);
+  /* One that does not end by itself: its server may still come. */
+  nearcall_client client;
+  nearcall_caller patient;
+  nearcall_call_options wait = {.size = sizeof wait, .flags = NEARCALL_WAIT_FOR_READY};
+  MUST(nearcall_client_new(NEARCALL_ABI, NULL, &client));
+  MUST(nearcall_caller_new(client, "unix:@nearcall-c-nowhere", INTERFACE, &patient));
+  MUST(nearcall_start_notified(patient, "Say", none, &wait, add_one, &event, &waits_for_none));
+  CHECK(!nearcall_pending_is_done(waits_for_none));
+  MUST(nearcall_start_notified(caller, "Say", none, NULL, wait_wrongly, &event, &pending[0]));
+  /* The wait has freed its call nevertheless, which is then cancelled and reported. */
+  await(event, 2);
+  MUST(nearcall_pending_cancel(pending[0]));
+  REFUSED(nearcall_pending_cancel(waits_for_none), FAILED_PRECONDITION, "no such");
+  MUST(nearcall_caller_free(patient));
+  MUST(nearcall_client_free(client));
+  close(event);
+}
+
+enum { LENT = 100 * 1000 };
+
+/* Lends memory, and writes an item with a long field to it. */
+static nearcall_view lend(nearcall_caller caller, nearcall_loan *loan) {
+  uint8_t *data;
+  MUST(nearcall_loan_new(caller, LENT, NULL, loan, &data));
+  const uint8_t head[] = {0x08, 0x07, 0x12, 0x80 | (90000 & 0x7f), 0x80 | (90000 >> 7 & 0x7f),
+                          90000 >> 14};
+  memcpy(data, head, sizeof head);
+  memset(data + sizeof head, 'x', 90000);
+  return (nearcall_view){data, sizeof head + 90000};
+}
+
+static nearcall_counters counted(nearcall_client client) {
+  nearcall_counters counters = {.size = sizeof counters};
+  MUST(nearcall_client_counters(client, &counters));
+  CHECK(counters.size == sizeof counters && counters.connections >= 1);
+  return counters;
+}
+
+/* Whether the connection lends shared memory. One over TCP moves to it when it likes. */
+enum lending { SHARED, COPIED, EITHER };
+
+static enum lending lending_of(const char *address) {
+  if (strstr(address, "tcp:")) return EITHER;
+  return strstr(address, "via=") ? COPIED : SHARED;
+}
+
+static void call_lent(nearcall_client client, nearcall_caller caller, enum lending lending,
+                      int is_trusting) {
+  nearcall_loan loan;
+  nearcall_bytes reply;
+  nearcall_pending pending;
+  nearcall_entry entry = {"loan", {(const uint8_t *)"x", 1}};
+  nearcall_call_options options = {.size = sizeof options, .entries = &entry, .entry_count = 1};
+  const nearcall_counters before = counted(client);
+  /* More than may be lent at once: what the server gives back is lent again. */
+  for (int times = 0; times < 200; times++) {
+    nearcall_view request = lend(caller, &options.loan);
+    MUST(nearcall_call_method(caller, "Say", request, &options, &reply, NULL));
+    CHECK(reply.size == 90006 && reply.data[1] == 7 && reply.data[90005] == 'x');
+    nearcall_bytes_free(&reply);
+  }
+  const nearcall_counters after = counted(client);
+  /* The reply lies where the server has written it, if that is trusted. */
+  nearcall_view again = lend(caller, &options.loan);
+  MUST(nearcall_call_method(caller, "Say", again, &options, &reply, NULL));
+  if (lending == SHARED) CHECK(counted(client).loans_borrowed == (uint64_t)is_trusting);
+  nearcall_bytes_free(&reply);
+  CHECK(after.messages_sent >= before.messages_sent + 200);
+  CHECK(after.messages_received >= before.messages_received + 200);
+  const uint64_t sent = after.bytes_sent - before.bytes_sent;
+  const uint64_t received = after.bytes_received - before.bytes_received;
+  if (lending == SHARED) CHECK(sent < 200 * 1000 && received < 200 * 1000);
+  if (lending == COPIED) CHECK(sent > 200 * 90000 && received > 200 * 90000);
+  REFUSED(nearcall_call_method(caller, "Say", none, &options, &reply, NULL), FAILED_PRECONDITION,
+          "no such loan");
+  options.entry_count = 0;
+  nearcall_view request = lend(caller, &options.loan);
+  MUST(nearcall_start(caller, "Say", request, &options, &pending));
+  MUST(nearcall_pending_wait(pending, &reply, NULL));
+  CHECK(reply.size == 90006);
+  nearcall_bytes_free(&reply);
+  request = lend(caller, &options.loan);
+  int event = eventfd(0, EFD_CLOEXEC);
+  MUST(nearcall_start_notified(caller, "Say", request, &options, add_one, &event, &pending));
+  await(event, 1);
+  close(event);
+  MUST(nearcall_pending_wait(pending, &reply, NULL));
+  CHECK(reply.size == 90006);
+  nearcall_bytes_free(&reply);
+  /* What is not the first bytes of the loan; a failed call uses it up as well. */
+  request = lend(caller, &options.loan);
+  request.size = LENT + 1;
+  REFUSED(nearcall_call_method(caller, "Say", request, &options, &reply, NULL), INVALID_ARGUMENT,
+          "first bytes of its loan");
+  REFUSED(nearcall_loan_free(options.loan), FAILED_PRECONDITION, "no such loan");
+  request = lend(caller, &options.loan);
+  request.data++;
+  REFUSED(nearcall_call_method(caller, "Say", request, &options, &reply, NULL), INVALID_ARGUMENT,
+          "first bytes of its loan");
+  request = lend(caller, &loan);
+  MUST(nearcall_loan_free(loan));
+  REFUSED(nearcall_loan_free(loan), FAILED_PRECONDITION, "no such loan");
+  uint8_t *data = NULL;
+  REFUSED(nearcall_loan_new(caller, 1 << 30, NULL, &loan, &data), RESOURCE_EXHAUSTED, "");
+  CHECK(!data);
+  /* All that may be lent, which a wait would not end. */
+  nearcall_loan loans[100];
+  size_t count = 0;
+  nearcall_status *status = NULL;
+  while (!status && count < 100) status = nearcall_loan_new(caller, 5000, NULL, &loans[count++], &data);
+  if (lending == SHARED) CHECK(nearcall_status_code(status) == RESOURCE_EXHAUSTED);
+  if (lending == SHARED) CHECK(counted(client).loans_lent >= count - 1);
+  if (lending == COPIED) CHECK(!status);
+  count -= status != NULL;
+  nearcall_status_free(status);
+  while (count) MUST(nearcall_loan_free(loans[--count]));
 }
 
 static void stream(nearcall_caller caller) {
@@ -321,8 +556,12 @@ static int run_client(const char *address) {
   MUST(nearcall_caller_new(client, address, INTERFACE, &caller));
   call_say(caller);
   call_later(caller);
+  call_notified(caller);
+  call_lent(client, caller, lending_of(address), strstr(address, "trust=") != NULL);
+  nearcall_call_options at_once = {.size = sizeof at_once, .flags = NEARCALL_TIMEOUT};
   stream(caller);
   nearcall_bytes reply;
+  REFUSED(nearcall_call_method(caller, "Say", none, &at_once, &reply, NULL), DEADLINE_EXCEEDED, "");
   REFUSED(nearcall_call_method(caller, "Sai", none, NULL, &reply, NULL), UNIMPLEMENTED, "it has");
   REFUSED(nearcall_call_method(caller, "Sum", none, NULL, &reply, NULL), UNIMPLEMENTED, "stream");
   nearcall_attachment attachment;
@@ -345,7 +584,169 @@ static int run_client(const char *address) {
   return 0;
 }
 
+/* -- Forks. -- */
+
+static void call_once(const char *address) {
+  nearcall_client client;
+  nearcall_caller caller;
+  nearcall_client_options options = {.size = sizeof options, .timeout_ns = PATIENCE_NS};
+  int event = eventfd(0, EFD_CLOEXEC);
+  nearcall_pending pending;
+  struct item item;
+  MUST(nearcall_client_new(NEARCALL_ABI, &options, &client));
+  MUST(nearcall_caller_new(client, address, INTERFACE, &caller));
+  call_say(caller);
+  put(&item, 7);
+  MUST(nearcall_start_notified(caller, "Say", view(&item), NULL, add_one, &event, &pending));
+  await(event, 1);
+  take_reply(&pending);
+  close(event);
+  MUST(nearcall_caller_free(caller));
+  MUST(nearcall_client_free(client));
+}
+
+/* What the parent has made fails here, without a wait, and can be freed. */
+static void use_of_a_child(nearcall_client client, nearcall_caller caller,
+                           nearcall_pending pending[2], nearcall_server server) {
+  nearcall_bytes reply;
+  nearcall_stream stream;
+  nearcall_loan loan;
+  uint8_t *data;
+  int event = 0;
+  REFUSED(nearcall_call_method(caller, "Say", none, NULL, &reply, NULL), FAILED_PRECONDITION, "fork");
+  REFUSED(nearcall_open_both_streams(caller, "Exchange", NULL, &stream), FAILED_PRECONDITION, "fork");
+  REFUSED(nearcall_loan_new(caller, 9, NULL, &loan, &data), FAILED_PRECONDITION, "fork");
+  CHECK(nearcall_pending_is_done(pending[0]));
+  REFUSED(nearcall_pending_wait(pending[0], &reply, NULL), FAILED_PRECONDITION, "fork");
+  event = eventfd(0, EFD_CLOEXEC);
+  MUST(nearcall_start_notified(caller, "Say", none, NULL, add_one, &event, &pending[0]));
+  await(event, 1);
+  REFUSED(nearcall_pending_wait(pending[0], &reply, NULL), FAILED_PRECONDITION, "fork");
+  nearcall_pending_cancel(pending[1]);
+  MUST(nearcall_server_stop(server));
+  MUST(nearcall_server_free(server));
+  MUST(nearcall_caller_free(caller));
+  MUST(nearcall_client_free(client));
+}
+
+static int run_fork(const char *address) {
+  nearcall_client client;
+  nearcall_caller caller, patient;
+  nearcall_pending pending[2];
+  nearcall_server server;
+  nearcall_client_options options = {.size = sizeof options, .timeout_ns = PATIENCE_NS};
+  nearcall_call_options wait = {.size = sizeof wait, .flags = NEARCALL_WAIT_FOR_READY,
+                                .timeout_ns = UINT64_MAX};
+  int event = eventfd(0, EFD_CLOEXEC);
+  call_once(address);
+  MUST(nearcall_client_new(NEARCALL_ABI, &options, &client));
+  MUST(nearcall_caller_new(client, address, INTERFACE, &caller));
+  MUST(nearcall_caller_new(client, "unix:@nearcall-c-nowhere", INTERFACE, &patient));
+  call_say(caller);
+  for (int number = 0; number < 2; number++)
+    MUST(nearcall_start_notified(patient, "Say", none, &wait, add_one, &event, &pending[number]));
+  MUST(nearcall_server_new(NEARCALL_ABI, NULL, &server));
+  MUST(nearcall_server_start(server));
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (!child) {
+    alarm(60);
+    use_of_a_child(client, caller, pending, server);
+    call_once(address);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
+  call_say(caller);
+  for (int number = 0; number < 2; number++) MUST(nearcall_pending_cancel(pending[number]));
+  await(event, 2);
+  close(event);
+  MUST(nearcall_server_free(server));
+  MUST(nearcall_caller_free(patient));
+  MUST(nearcall_caller_free(caller));
+  MUST(nearcall_client_free(client));
+  puts("called");
+  return 0;
+}
+
+/* -- Two copies of the library in one process. -- */
+
+static int run_copies(const char *library) {
+  void *other = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (!other) fprintf(stderr, "%s\n", dlerror());
+  CHECK(other);
+  nearcall_status *(*client_new)(uint32_t, const nearcall_client_options *, nearcall_client *);
+  nearcall_status *(*client_free)(nearcall_client);
+  void (*status_free)(nearcall_status *);
+  *(void **)&client_new = dlsym(other, "nearcall_client_new");
+  *(void **)&client_free = dlsym(other, "nearcall_client_free");
+  *(void **)&status_free = dlsym(other, "nearcall_status_free");
+  CHECK(client_new && client_free && status_free && client_new != nearcall_client_new);
+  for (int times = 0; times < 8; times++) {
+    nearcall_client ours, theirs;
+    MUST(nearcall_client_new(NEARCALL_ABI, NULL, &ours));
+    CHECK(!client_new(NEARCALL_ABI, NULL, &theirs));
+    REFUSED(nearcall_client_free(theirs), FAILED_PRECONDITION, "not this library's");
+    nearcall_status *refused = client_free(ours);
+    CHECK(nearcall_status_code(refused) == FAILED_PRECONDITION);
+    status_free(refused);
+    CHECK(!client_free(theirs));
+    MUST(nearcall_client_free(ours));
+  }
+  return 0;
+}
+
 /* -- What no program should do. -- */
+
+/* Lengths that nothing can have, and structs that say they are longer or shorter than any. */
+static void lie_about_lengths(nearcall_caller caller) {
+  nearcall_bytes bytes;
+  nearcall_entry entry = {"x", {NULL, 1}};
+  nearcall_call_options options = {.size = sizeof options, .entries = &entry, .entry_count = 1};
+  REFUSED(nearcall_call_method(caller, "Say", none, &options, &bytes, NULL), INVALID_ARGUMENT,
+          "`options.entries.value` is null");
+  options.entry_count = SIZE_MAX / 2;
+  REFUSED(nearcall_call_method(caller, "Say", none, &options, &bytes, NULL), INVALID_ARGUMENT,
+          "`options.entries` cannot be");
+  options.entries = NULL;
+  REFUSED(nearcall_call_method(caller, "Say", none, &options, &bytes, NULL), INVALID_ARGUMENT,
+          "`options.entries` is null");
+  const size_t sizes[] = {0, 1, sizeof(size_t) - 1, SIZE_MAX, (size_t)1 << 40};
+  for (size_t number = 0; number < sizeof sizes / sizeof *sizes; number++) {
+    nearcall_counters counters = {.size = sizes[number]};
+    nearcall_call_options lying = {.size = sizes[number]};
+    REFUSED(nearcall_call_method(caller, "Say", none, &lying, &bytes, NULL), INVALID_ARGUMENT,
+            "sizeof");
+    REFUSED(nearcall_server_counters((nearcall_server){1}, &counters), INVALID_ARGUMENT, "sizeof");
+  }
+  /* A handle in options that are longer than those of this library, and one that is foreign. */
+  struct { nearcall_call_options known; uint64_t later; } newer = {{.size = sizeof newer}, 1};
+  REFUSED(nearcall_call_method(caller, "Say", none, &newer.known, &bytes, NULL), UNIMPLEMENTED,
+          "newer");
+  newer.later = 0, newer.known.loan.id = caller.id;
+  REFUSED(nearcall_call_method(caller, "Say", none, &newer.known, &bytes, NULL),
+          FAILED_PRECONDITION, "no such loan");
+}
+
+static void *start_server(void *server) {
+  nearcall_status_free(nearcall_server_start(*(nearcall_server *)server));
+  return NULL;
+}
+
+/* A server that is stopped and freed while it starts, by another thread. */
+static void start_and_stop(void) {
+  for (int times = 0; times < 20; times++) {
+    nearcall_server server;
+    pthread_t thread;
+    MUST(nearcall_server_new(NEARCALL_ABI, NULL, &server));
+    MUST(nearcall_server_listen(server, "tcp://127.0.0.1:0", NULL));
+    CHECK(!pthread_create(&thread, NULL, start_server, &server));
+    if (times % 2) MUST(nearcall_server_stop(server));
+    MUST(nearcall_server_free(server));
+    pthread_join(thread, NULL);
+    REFUSED(nearcall_server_stop(server), FAILED_PRECONDITION, "no such server");
+  }
+}
 
 static void *use_of_another_thread(void *stream) {
   nearcall_bytes item;
@@ -394,6 +795,17 @@ static int misuse(void) {
   nearcall_entry entry = {"Upper", {(const uint8_t *)"x", 1}};
   call.flags = 0, call.entries = &entry, call.entry_count = 1;
   REFUSED(nearcall_call_method(caller, "Say", none, &call, &bytes, NULL), INVALID_ARGUMENT, "Upper");
+  nearcall_counters counters = {0};
+  REFUSED(nearcall_client_counters(client, &counters), INVALID_ARGUMENT, "sizeof");
+  counters.size = 2 * sizeof counters.size, counters.messages_sent = 9;
+  MUST(nearcall_client_counters(client, &counters));
+  CHECK(counters.connections == 0 && counters.messages_sent == 9);
+  nearcall_pending pending = {9};
+  REFUSED(nearcall_start_notified(caller, "Say", none, NULL, NULL, NULL, &pending),
+          INVALID_ARGUMENT, "`done` is null");
+  CHECK(pending.id == 9);
+  lie_about_lengths(caller);
+  start_and_stop();
   /* Handles of another kind, and of a call that is not. */
   REFUSED(nearcall_caller_free((nearcall_caller){client.id}), FAILED_PRECONDITION, "no such caller");
   REFUSED(nearcall_call_reply((nearcall_call){client.id}, none), FAILED_PRECONDITION, "no such call");
@@ -413,6 +825,7 @@ static int misuse(void) {
   REFUSED(nearcall_server_register(server, NULL, (nearcall_view){(const uint8_t *)"?", 1}, INTERFACE,
                                    &service), INVALID_ARGUMENT, "");
   REFUSED(nearcall_server_drain(server, 0), FAILED_PRECONDITION, "does not run");
+  REFUSED(nearcall_server_counters(server, &counters), FAILED_PRECONDITION, "does not run");
   MUST(nearcall_server_listen(server, "nothing good://", NULL));
   REFUSED(nearcall_server_start(server), FAILED_PRECONDITION, "nothing good");
   MUST(nearcall_server_stop(server));
@@ -436,6 +849,8 @@ static int misuse(void) {
 int main(int count, char **arguments) {
   if (count == 4 && !strcmp(arguments[1], "server")) return run_server(arguments[2], arguments[3]);
   if (count == 3 && !strcmp(arguments[1], "client")) return run_client(arguments[2]);
+  if (count == 3 && !strcmp(arguments[1], "fork")) return run_fork(arguments[2]);
+  if (count == 3 && !strcmp(arguments[1], "copies")) return run_copies(arguments[2]);
   if (count == 2 && !strcmp(arguments[1], "misuse")) return misuse();
   return 2;
 }

@@ -102,6 +102,27 @@ class Streams : public streams::v1::StreamsService {
   Result<Item> say(Call&, const Item& item) override { return item; }
 };
 
+#ifdef NEARCALL_COROUTINES
+struct Task {
+  struct promise_type {
+    Task get_return_object() { return {}; }
+    std::suspend_never initial_suspend() { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+Task await_thermostat(const home::v1::ThermostatCaller& caller, std::atomic<bool>& has_ended) {
+  home::v1::SetTargetRequest request;
+  request.set_celsius(31);
+  CHECK((co_await caller.async_set_target(request)).status().code() == Code::InvalidArgument);
+  CHECK((co_await caller.async_watch({}))->celsius() == 21);
+  has_ended = true;
+  has_ended.notify_one();
+}
+#endif
+
 void call_thermostat(const nearcall::Client& client, const std::string& address) {
   const auto caller = home::v1::ThermostatCaller::create(client, address).value();
   home::v1::SetTargetRequest request;
@@ -116,6 +137,11 @@ void call_thermostat(const nearcall::Client& client, const std::string& address)
   note.set_text("a note");
   CHECK(caller.note(note).ok());
   CHECK(caller.watch({})->celsius() == 21);
+#ifdef NEARCALL_COROUTINES
+  std::atomic<bool> has_ended{false};
+  await_thermostat(caller, has_ended);
+  has_ended.wait(false);
+#endif
   const auto thrown = caller.reset({}).status();
   CHECK(thrown.code() == Code::Internal && thrown.message().find("secret") == std::string::npos);
 }

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -123,6 +124,7 @@ class Streams : public nearcall::Service {
   static void say(Call& call, const nearcall::Request& request) {
     if (auto value = call.metadata("trailer")) MUST(call.add_trailer("trailer", *value));
     if (auto value = call.metadata("raw-bin")) {
+      CHECK(call.metadata().size() == 2 && call.metadata()[1].value == *value);
       MUST(call.add_header("raw-bin", *value));
       CHECK(call.remaining() && *call.remaining() <= kPatience);
     }
@@ -132,6 +134,12 @@ class Streams : public nearcall::Service {
       return (void)call.fail(Status(Code::NotFound, "no such").with_details({"\x08\x05", 2}));
     if (call.metadata("error")) throw nearcall::Error({Code::DataLoss, "thrown"});
     if (call.metadata("throw")) throw std::runtime_error("a secret of the service");
+    if (call.metadata("loan")) {
+      auto loan = MUST(call.loan(request.message.size() + 1));
+      std::memcpy(loan.data(), request.message.data(), request.message.size());
+      loan.shrink(request.message.size());
+      return (void)MUST(call.reply(std::move(loan)));
+    }
     if (call.metadata("later")) return (void)MUST(call.defer());
     auto item = request.decode<Item>();
     if (!item.ok()) return (void)call.fail(item.status());
@@ -174,6 +182,13 @@ void call_say(const Caller& caller) {
   Item large(1);
   large.data.assign(100'000, 'x');
   CHECK(caller.call<Item>("Say", large)->data == large.data);
+  auto loan = MUST(caller.loan(large.ByteSizeLong() + 1));
+  loan.shrink(large.ByteSizeLong());
+  CHECK(large.SerializeToArray(loan.data(), static_cast<int>(loan.size())));
+  const auto lent = CallOptions().metadata("loan", "x");
+  CHECK(caller.call<Item>("Say", std::move(loan), lent)->data == large.data);
+  REFUSED(caller.call("Say", MUST(caller.loan(9)), CallOptions().metadata("Upper", "x")),
+          Code::InvalidArgument, "Upper");
 
   auto options = CallOptions().deadline(kPatience).metadata("trailer", "text");
   nearcall::Metadata beside;
@@ -183,12 +198,15 @@ void call_say(const Caller& caller) {
   CHECK(beside.trailer("trailer") == "text");
   CHECK(beside.header("raw-bin") == raw);
   CHECK(!beside.trailer("other"));
+  CHECK(beside.trailers().size() == 1 && beside.trailers()[0].key == "trailer");
+  CHECK(beside.headers().size() == 1 && beside.headers()[0].value == raw);
 
   auto failing = CallOptions(options).metadata("fail", "text");
   auto failed = caller.call<Item>("Say", Item(1), failing, &beside);
   REFUSED(failed, Code::Aborted, "as asked");
   CHECK(!failed.status().has_not_begun());
   CHECK(failed.status().entry("trailer") == "text");
+  CHECK(failed.status().entries().size() == 1 && failed.status().entries()[0].value == "text");
   CHECK(beside.trailer("trailer") == "text");
   try {
     (void)failed.value();
@@ -304,6 +322,10 @@ int run_client(const std::string& address, bool is_of_cpp) {
 // A server in a loop of this thread, which a client of another thread calls.
 void serve_in_a_loop() {
   auto loop = MUST(nearcall::EventLoop::create());
+  auto server = MUST(nearcall::Server::builder().listen("tcp://127.0.0.1:0").start_in(loop));
+  CHECK(MUST(server.address()).find("tcp://127.0.0.1:") == 0);
+  REFUSED(server.address(1), Code::OutOfRange, "fewer");
+  CHECK(MUST(server.counters()).connections == 0);
   pollfd ready = {MUST(loop.descriptor()), POLLIN, 0};
   for (int turns = 0; turns < 3; turns++) {
     MUST(loop.turn());

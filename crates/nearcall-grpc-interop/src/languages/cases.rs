@@ -27,8 +27,8 @@
 //!   by a new one for each call; result in the number.
 //! - `note TEXT`: `Leave`, one-way. `keep TEXT`: `Keep`. `notes`: `Count`. The last two result in
 //!   the number of notes.
-//! - `time CALLS SIZE`: `EmptyCall`, or, if the size is not 0, `UnaryCall` with it both ways; results
-//!   in nanoseconds of a call.
+//! - `time CALLS SIZE`: `EmptyCall`, or, if the size is not 0, `UnaryCall` with it both ways;
+//!   results in nanoseconds of a call.
 //! - `sleep MILLISECONDS DEADLINE`: `Sleep` with a deadline in milliseconds.
 //! - `hunt MILLISECONDS`: waits for a server. `attach`: watches over it.
 //! - `notice MILLISECONDS`: waits for the end of that server; results in the cause: `exited`,

@@ -69,7 +69,7 @@ static int notices_come_in_time(const void *call) {
   return in_time;
 }
 
-static void dispatch(void *instance, const struct nearcall_request *request, void *call) {
+static void dispatch(void *instance, const struct nearcall_library_request *request, void *call) {
   struct reply later = {{sizeof later, 0, {0, 0}, {0, 0}, {0, 0}}, 7};
   struct nearcall_reply reply = later.is;
   static const uint8_t refused[] = "refused by C";
@@ -107,8 +107,8 @@ static struct nearcall_slice last_error(void) {
   return text;
 }
 
-const struct nearcall_service nearcall_service_v1 = {
-    NEARCALL_MAGIC, sizeof(struct nearcall_service), NEARCALL_ABI_MAJOR, NEARCALL_ABI_MINOR + 1,
+const struct nearcall_library nearcall_service_v1 = {
+    NEARCALL_MAGIC, sizeof(struct nearcall_library), NEARCALL_ABI_MAJOR, NEARCALL_ABI_MINOR + 1,
     0, sizeof(struct object), sizeof(struct method), TEXT("counter"), TEXT("1.0"), create, list,
     dispatch, destroy, last_error,
 };

@@ -86,7 +86,7 @@ fn a_table_that_does_not_fit_is_refused() {
     let size = directory.file("size.so", &with_table(|head| head[8] = 24));
     expect_refusal(&size, "has 24 bytes, and version 1 96", "sizeof");
     let magic = directory.file("magic.so", &with_table(|head| head[0] = b'N'));
-    expect_refusal(&magic, "it is no table of a service", "struct nearcall_service");
+    expect_refusal(&magic, "it is no table of a service", "struct nearcall_library");
     let object = directory.file("object.so", &with_table(|head| head[20] = 64));
     expect_refusal(&object, "has 64 as `object_size`", "sizeof(struct nearcall_object)");
     let method = directory.file("method.so", &with_table(|head| head[22] = 31));

@@ -1,4 +1,5 @@
-//! A service that is built as a dynamic library: the table that it exports, and its host.
+//! A service that is built as a dynamic library: the table that it exports, its instances, and its
+//! host.
 //!
 //! **Invariants:** no panic leaves a function of the table. Each call is answered once: one that is
 //! dropped is answered with an error.
@@ -111,16 +112,46 @@ unsafe extern "C" fn create<E: Export>(
     argument_count: usize,
     instance: *mut *mut c_void,
 ) -> u32 {
-    let make = || {
-        // SAFETY: the host passes its table, which lives as long as the process.
-        let host = unsafe { HostLink::of(host) }?;
+    let make = |host| {
         // SAFETY: the host's list is valid until this returns.
         let arguments = unsafe { list(arguments, argument_count) };
         // SAFETY: so are the arguments.
         let text = |argument: &Slice| unsafe { argument.text() }.map(str::to_owned);
         let arguments = arguments.iter().map(text).collect::<Option<Vec<_>>>();
-        let arguments = arguments.ok_or("an argument is no UTF-8")?;
-        let service = Box::new(E::create(host, arguments)?);
+        E::create(host, arguments.ok_or("an argument is no UTF-8")?)
+    };
+    // SAFETY: the host passes its table, which lives as long as the process.
+    let made = unsafe { expose(host, make) };
+    match made {
+        Ok(exposed) => {
+            // SAFETY: the host's pointer is to room for one.
+            unsafe { ptr::write(instance, exposed) };
+            0
+        }
+        Err(text) => {
+            LAST_ERROR.with(|last| *last.borrow_mut() = text);
+            1
+        }
+    }
+}
+
+/// Makes an instance, for the functions of a table that take one.
+///
+/// # Errors
+///
+/// Why there is none, for people.
+///
+/// # Safety
+///
+/// `host` is null or the table of a host, which lives as long as this process.
+pub unsafe fn expose<S: LibraryService>(
+    host: *const HostTable,
+    make: impl FnOnce(HostLink) -> Result<S, String>,
+) -> Result<*mut c_void, String> {
+    let make = || {
+        // SAFETY: as the caller promises.
+        let host = unsafe { HostLink::of(host) }?;
+        let service = Box::new(make(host)?);
         let parts = service.objects();
         let fields = |part: &ObjectPart<'_>| part.methods.iter().map(|it| it.to_fields()).collect();
         let methods: Vec<Vec<MethodFields>> = parts.iter().map(fields).collect();
@@ -128,20 +159,18 @@ unsafe extern "C" fn create<E: Export>(
         drop(parts);
         Ok::<_, String>(Box::new(Exposed { objects, _methods: methods, service, host }))
     };
-    let text = match catch_unwind(AssertUnwindSafe(make)) {
-        Ok(Ok(exposed)) => {
-            // SAFETY: the host's pointer is to room for one.
-            unsafe { ptr::write(instance, Box::into_raw(exposed).cast()) };
-            return 0;
-        }
-        Ok(Err(text)) => text,
-        Err(_) => "it panicked; its message is on stderr".to_owned(),
-    };
-    LAST_ERROR.with(|last| *last.borrow_mut() = text);
-    1
+    match catch_unwind(AssertUnwindSafe(make)) {
+        Ok(made) => made.map(|exposed| Box::into_raw(exposed).cast()),
+        Err(_) => Err("it panicked; its message is on stderr".to_owned()),
+    }
 }
 
-unsafe extern "C" fn objects<S: LibraryService>(
+/// Returns the objects of an instance.
+///
+/// # Safety
+///
+/// [`expose`] has made the instance, of this type, and it was not destroyed. `count` is room for one.
+pub unsafe extern "C" fn objects<S: LibraryService>(
     instance: *mut c_void,
     count: *mut usize,
 ) -> *const ObjectFields {
@@ -152,7 +181,13 @@ unsafe extern "C" fn objects<S: LibraryService>(
     exposed.objects.as_ptr()
 }
 
-unsafe extern "C" fn dispatch<S: LibraryService>(
+/// Serves a call of an instance.
+///
+/// # Safety
+///
+/// As that of [`objects`]; the request is valid until this returns, and the call until it is
+/// answered.
+pub unsafe extern "C" fn dispatch<S: LibraryService>(
     instance: *mut c_void,
     request: *const RequestFields,
     call: *mut c_void,
@@ -172,7 +207,12 @@ unsafe extern "C" fn dispatch<S: LibraryService>(
     }
 }
 
-unsafe extern "C" fn destroy<S: LibraryService>(instance: *mut c_void) {
+/// Ends an instance.
+///
+/// # Safety
+///
+/// As that of [`objects`]; nothing uses it any more.
+pub unsafe extern "C" fn destroy<S: LibraryService>(instance: *mut c_void) {
     // SAFETY: `create` made the instance, and the host does not use it any more.
     let exposed: Box<Exposed<S>> = unsafe { Box::from_raw(instance.cast()) };
     let _ = catch_unwind(AssertUnwindSafe(|| drop(exposed)));

@@ -223,7 +223,7 @@ fn check_table(
         remedy,
     };
     if !table.is_aligned() {
-        return Err(error("is not aligned".into(), "export a `const struct nearcall_service`"));
+        return Err(error("is not aligned".into(), "export a `const struct nearcall_library`"));
     }
     let mut head = [0; HEAD_BYTES];
     // SAFETY: every version of the table begins with these bytes, and any other symbol of a loaded
@@ -231,7 +231,7 @@ fn check_table(
     unsafe { ptr::copy_nonoverlapping(table.cast::<u8>(), head.as_mut_ptr(), HEAD_BYTES) };
     if !head.starts_with(&MAGIC.to_ne_bytes()) {
         let why = "does not begin with `nearcall`: it is no table of a service".to_owned();
-        return Err(error(why, "export a `const struct nearcall_service`"));
+        return Err(error(why, "export a `const struct nearcall_library`"));
     }
     let number = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
     let (major, minor) = (number(12), number(14));
@@ -246,7 +246,7 @@ fn check_table(
     let bytes = usize::try_from(size).unwrap_or(usize::MAX);
     if bytes < SERVICE_BYTES_1_0 {
         let why = format!("has {size} bytes, and version {major} {SERVICE_BYTES_1_0}");
-        return Err(error(why, "set `size` to `sizeof(struct nearcall_service)`"));
+        return Err(error(why, "set `size` to `sizeof(struct nearcall_library)`"));
     }
     // SAFETY: its head says that it is such a table with that many bytes; zeros are one as well.
     let table: &'static ServiceTable = Box::leak(Box::new(unsafe { read_prefix(table, bytes) }));

@@ -192,7 +192,7 @@ impl<'a> RequestPart<'a> {
     /// The struct is as long as it says, and its slices are valid as long as the result is used.
     pub(super) unsafe fn read(fields: *const RequestFields) -> Result<Self, String> {
         // SAFETY: as the caller promises; zeros are a request.
-        let fields = unsafe { read_sized(fields, REQUEST_BYTES_1_0, "nearcall_request") }?;
+        let fields = unsafe { read_sized(fields, REQUEST_BYTES_1_0, "nearcall_library_request") }?;
         let caller = match fields.caller {
             CALLER_PROCESS => {
                 let pid = (fields.pid != 0).then_some(fields.pid);

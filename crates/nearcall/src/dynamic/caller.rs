@@ -6,6 +6,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use nearcall_channel::Loan;
+
 use super::Encoded;
 use super::description::{interface_from_descriptor_set, interface_named};
 use crate::address::Address;
@@ -207,6 +209,17 @@ impl DynamicCaller {
             Ok(method) => self.object.start(method, request),
             Err(status) => PendingCall::failed(status),
         }
+    }
+
+    /// Returns memory for a request: written, frozen and made an [`Encoded`], it is passed by
+    /// reference where the mechanism can (`shm`), by calls of this thread that wait or are waited
+    /// for, and copied where not.
+    ///
+    /// # Errors
+    ///
+    /// As [`ObjectRef::loan`].
+    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        self.object.loan(bytes)
     }
 
     /// Sends a message that is never answered.

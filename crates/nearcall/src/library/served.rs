@@ -5,6 +5,7 @@
 //! **Not here:** the C interface (`nearcall_os::library`), the answer
 //! (`services/library_reply.rs`).
 
+use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +15,7 @@ use nearcall_os::library::{
     CallToken, Caller, HostLink, LibraryService, MethodPart, ObjectPart, RequestPart,
 };
 
-use super::{MakeService, ServiceSetup, subscriber};
+use super::{ServiceSetup, subscriber};
 use crate::clients::own_loop::{self, HostScope};
 use crate::codec::Body;
 use crate::event_loop::EventLoop;
@@ -72,7 +73,11 @@ impl ServedLibrary {
     /// # Errors
     ///
     /// That of `make`, as text.
-    pub fn new(host: HostLink, arguments: Vec<String>, make: MakeService) -> Result<Self, String> {
+    pub fn new(
+        host: HostLink,
+        arguments: Vec<String>,
+        make: impl FnOnce(&mut ServiceSetup) -> Result<(), Box<dyn Error>>,
+    ) -> Result<Self, String> {
         let mut setup = ServiceSetup::new(arguments);
         make(&mut setup).map_err(|error| error.to_string())?;
         subscriber::install(host);
