@@ -54,7 +54,7 @@ impl Loan {
 
 #[pymethods]
 impl Loan {
-    /// Makes memory that is lent to nobody: it is copied when it is sent.
+    /// Makes memory of this process alone: it is copied when it is sent.
     #[staticmethod]
     fn plain(length: usize) -> Self {
         Self::new(client::Loan::plain(length))

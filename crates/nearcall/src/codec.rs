@@ -234,7 +234,8 @@ impl Encoded {
     /// use bytes::Bytes;
     /// use nearcall::dynamic::Encoded;
     ///
-    /// let message = Encoded::from_parts(vec![Bytes::from_static(b"\x08"), Bytes::from_static(b"\x07")]);
+    /// let parts = [b"\x08", b"\x07"].map(|part| Bytes::from_static(part));
+    /// let message = Encoded::from_parts(parts.to_vec());
     /// assert_eq!(message.decode::<u32>()?, 7);
     /// # Ok::<(), nearcall::Status>(())
     /// ```
