@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::{Buf, Bytes};
 use nearcall::client;
 use nearcall::dynamic::Encoded;
+use nearcall::prost::encoding::encode_varint;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::types::{PyBytes, PyBytesMethods, PyList, PyListMethods, PyTuple};
 use pyo3::{Bound, IntoPyObject, Py, PyAny, PyResult, Python, pyclass, pymethods};
@@ -151,13 +152,13 @@ fn cut(parts: &[Bytes], fields: &[u32]) -> Option<Cut> {
             cut.memory.push((field, body.take(length)?));
             continue;
         }
-        put_varint(&mut cut.rest, key);
+        encode_varint(key, &mut cut.rest);
         match kind {
-            VARINT => put_varint(&mut cut.rest, body.varint()?),
+            VARINT => encode_varint(body.varint()?, &mut cut.rest),
             FIXED64 => cut.rest.extend_from_slice(&body.take(8)?),
             FIXED32 => cut.rest.extend_from_slice(&body.take(4)?),
             LENGTH => {
-                put_varint(&mut cut.rest, length as u64);
+                encode_varint(length as u64, &mut cut.rest);
                 cut.rest.extend_from_slice(&body.take(length)?);
             }
             GROUP => groups += 1,
@@ -174,14 +175,6 @@ const LENGTH: u64 = 2;
 const GROUP: u64 = 3;
 const GROUP_END: u64 = 4;
 const FIXED32: u64 = 5;
-
-fn put_varint(into: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        into.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    into.push(value as u8);
-}
 
 /// Reads through parts as if they were one.
 struct Parts<'a> {

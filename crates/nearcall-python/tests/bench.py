@@ -41,9 +41,9 @@ def serve_grpc(address, ready):
     server.wait_for_termination()
 
 
-def serve_nearcall(address, ready):
-    server = nearcall.server(max_workers=4)
-    streams_nearcall.add_StreamsServicer_to_server(Streams(), server)
+def serve_nearcall(address, ready, servicer=Streams, max_workers=4):
+    server = nearcall.server(max_workers=max_workers)
+    streams_nearcall.add_StreamsServicer_to_server(servicer(), server)
     server.add_address(address)
     server.start()
     ready.set()
@@ -58,12 +58,7 @@ class Images(streams_nearcall.StreamsServicer):
 
 
 def serve_images(address, ready):
-    server = nearcall.server(max_workers=1)
-    streams_nearcall.add_StreamsServicer_to_server(Images(), server)
-    server.add_address(address)
-    server.start()
-    ready.set()
-    server.wait_for_termination()
+    serve_nearcall(address, ready, Images, 1)
 
 
 def start(serve, address):
