@@ -6,16 +6,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use nearcall::client::{AsyncObjectRef, AttachOptions};
-use nearcall::dynamic::{Encoded, interface_from_descriptor_set};
+use nearcall::dynamic::{Encoded, EncodedSlice, interface_from_descriptor_set};
 use nearcall::service::{Interface, Method};
 use nearcall::{CallOptions, Limits};
 use pyo3::exceptions::PyIndexError;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyBytesMethods};
 use pyo3::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
 
 use crate::attachment::attached;
+use crate::buffers::{self, Loan, encoded};
 use crate::failure;
 use crate::operation::Operation;
 use crate::options::{self, duration};
@@ -100,10 +100,6 @@ struct Outgoing {
     method: &'static Method,
 }
 
-fn encoded(request: &[u8]) -> Encoded {
-    Encoded::from(Bytes::copy_from_slice(request))
-}
-
 impl Object {
     fn method(&self, index: usize) -> PyResult<&'static Method> {
         let found = self.interface.methods.get(index);
@@ -121,49 +117,79 @@ impl Object {
 
 #[pymethods]
 impl Object {
-    /// Calls a method, and waits for its reply.
-    #[pyo3(signature = (method, request, timeout=None, metadata=None, wait_for_ready=None))]
+    /// Calls a method, and waits for its reply. Long fields of these numbers are not copied.
+    #[pyo3(signature = (
+        method, request, timeout=None, metadata=None, wait_for_ready=None, fields=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "one call of Python for each of a service")]
     fn call<'py>(
         &self,
         py: Python<'py>,
         method: usize,
-        request: &[u8],
+        request: &Bound<'py, PyAny>,
         timeout: Option<f64>,
         metadata: Option<&Bound<'py, PyAny>>,
         wait_for_ready: Option<bool>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let request = encoded(request);
+        fields: Option<Vec<u32>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let method = self.method(method)?;
-        let called = match options::read(timeout, metadata, wait_for_ready)? {
-            None => block_on(py, self.object.call::<_, Encoded>(method, &request))?,
+        let own;
+        let object = match options::read(timeout, metadata, wait_for_ready)? {
+            None => &self.object,
             Some(options) => {
-                let object = self.object.with(options);
+                own = self.object.with(options);
+                &own
+            }
+        };
+        let called = match request.cast::<PyBytes>() {
+            Ok(request) => {
+                let request = EncodedSlice::new(request.as_bytes());
+                block_on(py, object.call::<_, Encoded>(method, &request))?
+            }
+            Err(_) => {
+                let request = encoded(request)?;
                 block_on(py, object.call::<_, Encoded>(method, &request))?
             }
         };
         match called {
-            Ok(reply) => Ok(PyBytes::new(py, reply.bytes())),
+            Ok(reply) => buffers::message(py, &reply, fields.as_deref()),
             Err(status) => Err(failure::error(py, &status)),
         }
     }
 
-    /// Makes a call to be started: its result is the reply, and what came after and before it.
-    #[pyo3(signature = (method, request, timeout=None, metadata=None, wait_for_ready=None))]
+    /// Makes a wait for memory for a request.
+    #[pyo3(signature = (length, timeout=None))]
+    fn loan(&self, length: usize, timeout: Option<f64>) -> PyResult<Operation> {
+        let object = match options::read(timeout, None, None)? {
+            None => self.object.clone(),
+            Some(options) => self.object.with(options),
+        };
+        Ok(Operation::new(async move { object.loan(length).await }, |py, loan| {
+            opened_as(py, loan.map(Loan::new))
+        }))
+    }
+
+    /// Makes a call to be started: its result is the reply, and what came after and before it. Long
+    /// fields of these numbers are not copied.
+    #[pyo3(signature = (
+        method, request, timeout=None, metadata=None, wait_for_ready=None, fields=None
+    ))]
     fn start(
         &self,
         method: usize,
-        request: &[u8],
+        request: &Bound<'_, PyAny>,
         timeout: Option<f64>,
         metadata: Option<&Bound<'_, PyAny>>,
         wait_for_ready: Option<bool>,
+        fields: Option<Vec<u32>>,
     ) -> PyResult<Operation> {
         let options = options::read(timeout, metadata, wait_for_ready)?;
-        let (outgoing, request) = (self.outgoing(method, options)?, encoded(request));
+        let (outgoing, request) = (self.outgoing(method, options)?, encoded(request)?);
         let call = async move {
             let call = outgoing.object.call::<_, Encoded>(outgoing.method, &request);
             call.with_metadata().await
         };
-        Ok(Operation::new(call, reply))
+        Ok(Operation::new(call, move |py, ended| reply(py, ended, fields.as_deref())))
     }
 
     /// Sends a one-way message.
@@ -171,13 +197,13 @@ impl Object {
     fn send(
         &self,
         method: usize,
-        request: &[u8],
+        request: &Bound<'_, PyAny>,
         timeout: Option<f64>,
         metadata: Option<&Bound<'_, PyAny>>,
         wait_for_ready: Option<bool>,
     ) -> PyResult<Operation> {
         let options = options::read(timeout, metadata, wait_for_ready)?;
-        let (outgoing, request) = (self.outgoing(method, options)?, encoded(request));
+        let (outgoing, request) = (self.outgoing(method, options)?, encoded(request)?);
         let send = async move { outgoing.object.send(outgoing.method, &request).await };
         Ok(Operation::new(send, nothing))
     }
@@ -187,13 +213,13 @@ impl Object {
     fn open_replies(
         &self,
         method: usize,
-        request: &[u8],
+        request: &Bound<'_, PyAny>,
         timeout: Option<f64>,
         metadata: Option<&Bound<'_, PyAny>>,
         wait_for_ready: Option<bool>,
     ) -> PyResult<Operation> {
         let options = options::read(timeout, metadata, wait_for_ready)?;
-        let (outgoing, request) = (self.outgoing(method, options)?, encoded(request));
+        let (outgoing, request) = (self.outgoing(method, options)?, encoded(request)?);
         let open = async move {
             let Outgoing { object, method } = outgoing;
             object.open_reply_stream::<_, Encoded>(method, &request).await

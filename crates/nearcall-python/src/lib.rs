@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod attachment;
+mod buffers;
 mod call_queue;
 mod client;
 mod failure;
@@ -26,6 +27,8 @@ mod waiting;
 mod _native {
     #[pymodule_export]
     use crate::attachment::Attachment;
+    #[pymodule_export]
+    use crate::buffers::{Loan, Memory};
     #[pymodule_export]
     use crate::client::{Client, Object};
     #[pymodule_export]

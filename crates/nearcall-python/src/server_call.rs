@@ -6,7 +6,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use bytes::Bytes;
 use nearcall::dynamic::{DynamicRequest, Encoded};
 use nearcall::observe::Peer;
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender};
@@ -14,6 +13,7 @@ use nearcall::{CallContext, Code, Status};
 use pyo3::types::{PyBytes, PyTuple};
 use pyo3::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
 
+use crate::buffers::{self, encoded};
 use crate::failure;
 use crate::operation::Operation;
 use crate::results::{item, nothing};
@@ -123,8 +123,20 @@ impl ServerCall {
         self.0.request.as_ref().map(|request| PyBytes::new(py, request.bytes()))
     }
 
-    /// Receives the next item of the request; `None` at their end.
-    fn receive(&self) -> Operation {
+    /// Returns the request, whose long fields of these numbers are not copied.
+    fn borrow<'py>(
+        &self,
+        py: Python<'py>,
+        fields: Vec<u32>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let request = self.0.request.as_ref();
+        request.map(|request| buffers::message(py, request, Some(&fields))).transpose()
+    }
+
+    /// Receives the next item of the request; `None` at their end. Long fields of these numbers are
+    /// not copied.
+    #[pyo3(signature = (fields=None))]
+    fn receive(&self, fields: Option<Vec<u32>>) -> Operation {
         let slot = self.0.requests.clone();
         let next = async move {
             match slot {
@@ -138,12 +150,12 @@ impl ServerCall {
                     .unwrap_or_else(Err),
             }
         };
-        Operation::new(next, item)
+        Operation::new(next, move |py, next| item(py, next, fields.as_deref()))
     }
 
     /// Sends an item of the reply. Waits for credit and for room.
-    fn send(&self, item: &[u8]) -> Operation {
-        let (slot, item) = (self.0.replies.clone(), Encoded::from(Bytes::copy_from_slice(item)));
+    fn send(&self, item: &Bound<'_, PyAny>) -> PyResult<Operation> {
+        let (slot, item) = (self.0.replies.clone(), encoded(item)?);
         let sent = async move {
             match slot {
                 None => Err(Status::new(Code::Internal, "the reply of the method is no stream")),
@@ -156,12 +168,12 @@ impl ServerCall {
                     .unwrap_or_else(Err),
             }
         };
-        Operation::new(sent, nothing)
+        Ok(Operation::new(sent, nothing))
     }
 
     /// Answers the call. Returns whether it was waited for.
-    fn reply(&self, reply: &[u8]) -> bool {
-        self.0.give(Ok(Encoded::from(Bytes::copy_from_slice(reply))))
+    fn reply(&self, reply: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.0.give(Ok(encoded(reply)?)))
     }
 
     /// Answers the call with an error. Returns whether it was waited for.

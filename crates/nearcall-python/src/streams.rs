@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::ReplyMetadata;
 use nearcall::dynamic::Encoded;
 use nearcall::stream::{AsyncReplyStream, AsyncRequestStream};
 use pyo3::types::PyTuple;
-use pyo3::{Bound, PyResult, Python, pyclass, pymethods};
+use pyo3::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
 
+use crate::buffers::encoded;
 use crate::failure;
 use crate::operation::Operation;
 use crate::results::{item, nothing, reply};
@@ -30,14 +30,18 @@ impl Replies {
 
 #[pymethods]
 impl Replies {
-    /// Receives the next item; `None` at the end of a call that has succeeded.
-    fn next(&self) -> Operation {
+    /// Receives the next item; `None` at the end of a call that has succeeded. Long fields of these
+    /// numbers are not copied.
+    #[pyo3(signature = (fields=None))]
+    fn next(&self, fields: Option<Vec<u32>>) -> Operation {
         let slot = Arc::clone(&self.0);
         let next = slot.run(|mut replies| async move {
             let next = replies.next().await.transpose();
             (replies, next)
         });
-        Operation::new(async move { next.await.unwrap_or_else(Err) }, item)
+        Operation::new(async move { next.await.unwrap_or_else(Err) }, move |py, next| {
+            item(py, next, fields.as_deref())
+        })
     }
 
     /// Waits for what the service sends before the first item.
@@ -100,12 +104,12 @@ async fn send<R: nearcall::prost::Message + Default + Send + 'static>(
 #[pymethods]
 impl Requests {
     /// Sends an item. Waits for credit and for room.
-    fn send(&self, item: &[u8]) -> Operation {
-        let item = Encoded::from(Bytes::copy_from_slice(item));
-        match &self.0 {
+    fn send(&self, item: &Bound<'_, PyAny>) -> PyResult<Operation> {
+        let item = encoded(item)?;
+        Ok(match &self.0 {
             Ends::WithReply(slot) => Operation::new(send(Arc::clone(slot), item), nothing),
             Ends::Alone(slot) => Operation::new(send(Arc::clone(slot), item), nothing),
-        }
+        })
     }
 
     /// Ends the items. The result is the reply with what came after and before it, or `None` where
@@ -120,7 +124,7 @@ impl Requests {
                         Err(status) => (Err(status), ReplyMetadata::default()),
                     }
                 };
-                Operation::new(finished, reply)
+                Operation::new(finished, |py, ended| reply(py, ended, None))
             }
             Ends::Alone(slot) => {
                 let slot = Arc::clone(slot);

@@ -1,4 +1,5 @@
-"""Measures an empty call to a server of Rust, beside one of grpcio over a unix socket.
+"""Measures an empty call to a server of Rust, beside one of grpcio over a unix socket, and 1 MiB
+from numpy to numpy.
 
 Blocks of calls take turns, and the medians of the blocks are printed: other load of the machine
 then disturbs all alike. `tests/run.py --release --bench` runs it."""
@@ -13,6 +14,7 @@ import grpc
 import grpc.aio
 import nearcall
 import nearcall.aio
+import numpy as np
 import streams_nearcall
 import streams_pb2
 import streams_pb2_grpc
@@ -22,6 +24,7 @@ from thermostat_pb2 import Temperature
 
 BLOCKS = 30
 CALLS = 400
+IMAGE_BYTES = 1 << 20
 
 
 class Say(streams_pb2_grpc.StreamsServicer):
@@ -38,13 +41,24 @@ def serve_grpc(address, ready):
     server.wait_for_termination()
 
 
-def serve_nearcall(address, ready):
-    server = nearcall.server(max_workers=4)
-    streams_nearcall.add_StreamsServicer_to_server(Streams(), server)
+def serve_nearcall(address, ready, servicer=Streams, max_workers=4):
+    server = nearcall.server(max_workers=max_workers)
+    streams_nearcall.add_StreamsServicer_to_server(servicer(), server)
     server.add_address(address)
     server.start()
     ready.set()
     server.wait_for_termination()
+
+
+class Images(streams_nearcall.StreamsServicer):
+    @nearcall.borrows
+    def Say(self, request, context):
+        pixels = np.frombuffer(request["data"], np.uint8)
+        return streams_pb2.Item(number=int(pixels[-1]))
+
+
+def serve_images(address, ready):
+    serve_nearcall(address, ready, Images, 1)
 
 
 def start(serve, address):
@@ -97,22 +111,57 @@ async def measure(rust, own, theirs):
     return times
 
 
+def measure_images(address):
+    """Returns the times of the blocks, in microseconds for a call with 1 MiB."""
+    say = streams_nearcall.StreamsStub(nearcall.connect(address)).Say
+    array = np.full(IMAGE_BYTES, 7, np.uint8)
+    loan = say.loan(IMAGE_BYTES)
+    with loan as view:
+        np.copyto(np.frombuffer(view, np.uint8), array)
+    buffers = nearcall.Buffers(streams_pb2.Item(), data=array)
+    lent = nearcall.Buffers(streams_pb2.Item(), data=loan)
+
+    def written(_):
+        loan = say.loan(IMAGE_BYTES)
+        with loan as view:
+            np.copyto(np.frombuffer(view, np.uint8), array)
+        say(nearcall.Buffers(streams_pb2.Item(), data=loan))
+
+    message = streams_pb2.Item(data=array.tobytes())
+    assert say(buffers).number == 7
+    times = {}
+    for _ in range(BLOCKS):
+        for name, took in [
+            ("1 MiB of numpy, one copy", block(say, buffers, 50)),
+            ("1 MiB of numpy, into a loan", block(written, None, 50)),
+            ("1 MiB lent again", block(say, lent, 50)),
+            ("1 MiB in a plain message", block(say, message, 50)),
+        ]:
+            times.setdefault(name, []).append(took)
+    return times
+
+
 def main():
     name = new_name()
     own = start(serve_nearcall, f"unix:@{name}-n")
     theirs = start(serve_grpc, f"unix-abstract:{name}-g")
+    images = start(serve_images, f"unix:@{name}-i?trust=same-user")
     try:
+        images_times = measure_images(f"unix:@{name}-i?via=shm")
         with rust_example("thermostat", is_quiet=True) as rust:
             times = asyncio.run(
                 measure(rust, f"unix:@{name}-n?via=shm", f"unix-abstract:{name}-g")
             )
     finally:
-        for child in (own, theirs):
+        for child in (own, theirs, images):
             child.terminate()
             child.join(10)
     for name, took in times.items():
         median, least = statistics.median(took), min(took)
         print(f"{name:32} median {median:8.2f} us, least {least:8.2f} us, {len(took)} blocks")
+    for name, took in images_times.items():
+        median, most = (IMAGE_BYTES / t / 1000 for t in (statistics.median(took), min(took)))
+        print(f"{name:32} median {median:8.2f} GB/s, most {most:8.2f} GB/s")
 
 
 if __name__ == "__main__":

@@ -15,11 +15,12 @@ import sys
 TESTS = pathlib.Path(__file__).resolve().parent
 CRATE = TESTS.parent
 ROOT = CRATE.parent.parent
-TOOLS = ["maturin>=1.7,<2", "protobuf", "grpcio-tools"]
+TOOLS = ["maturin>=1.7,<2", "protobuf", "grpcio-tools", "numpy"]
 PROTOS = [
     ("crates/nearcall-examples/proto", "thermostat.proto"),
     ("crates/nearcall-examples/proto", "house.proto"),
     ("crates/nearcall-testkit/proto", "streams.proto"),
+    ("crates/nearcall-python/examples", "images.proto"),
 ]
 
 
@@ -36,7 +37,7 @@ def prepare(work):
     python = work / "venv" / "bin" / "python"
     if not python.exists():
         run(sys.executable, "-m", "venv", work / "venv")
-    have = subprocess.run([python, "-c", "import grpc_tools, maturin"], capture_output=True)
+    have = subprocess.run([python, "-c", "import grpc_tools, maturin, numpy"], capture_output=True)
     if have.returncode != 0:
         run(python, "-m", "pip", "install", "--quiet", *TOOLS)
     return python
@@ -86,6 +87,7 @@ def main():
     environment = {
         **os.environ,
         "NEARCALL_EXAMPLES": str(target / directory / "examples"),
+        "NEARCALL_PROGRAM": str(target / directory / "nearcall"),
         "PYTHONPATH": str(generated),
         "PYTHONDONTWRITEBYTECODE": "1",
     }

@@ -36,8 +36,10 @@ def new_name():
 class TestCase(unittest.TestCase):
     """A test with a deadline, after which the process ends."""
 
+    SECONDS = 60
+
     def setUp(self):
-        timer = threading.Timer(60, _too_long, (self.id(),))
+        timer = threading.Timer(self.SECONDS, _too_long, (self.id(), self.SECONDS))
         timer.daemon = True
         timer.start()
         self.addCleanup(timer.cancel)
@@ -50,8 +52,8 @@ class TestCase(unittest.TestCase):
         return caught.exception
 
 
-def _too_long(name):
-    print(f"{name} has not ended in 60 s", file=sys.stderr, flush=True)
+def _too_long(name, seconds):
+    print(f"{name} has not ended in {seconds} s", file=sys.stderr, flush=True)
     os._exit(3)
 
 

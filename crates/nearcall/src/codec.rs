@@ -4,6 +4,9 @@
 //! stands here, so that another library can take prost's place.
 //! **Not here:** frames and metadata, where marshalled bytes go (`nearcall_os::sink`).
 
+use std::slice;
+use std::sync::OnceLock;
+
 use bytes::{Buf, BufMut, Bytes};
 use prost::DecodeError;
 use prost::encoding::{DecodeContext, WireType};
@@ -197,8 +200,22 @@ impl OwnedBody {
 /// assert_eq!(message.decode::<u32>()?, 7);
 /// # Ok::<(), nearcall::Status>(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Encoded(Bytes);
+#[derive(Debug, Clone)]
+pub struct Encoded(Content);
+
+#[derive(Debug, Clone)]
+enum Content {
+    Whole(Bytes),
+    /// Two or more.
+    Parts(Box<Parts>),
+}
+
+#[derive(Debug, Clone)]
+struct Parts {
+    parts: Vec<Bytes>,
+    /// A copy of all of them, once something has asked for it.
+    whole: OnceLock<Bytes>,
+}
 
 impl Encoded {
     /// Marshals a message.
@@ -207,7 +224,35 @@ impl Encoded {
     ///
     /// `RESOURCE_EXHAUSTED`: it is nested too deeply.
     pub fn new(message: &impl Message) -> Result<Self, Status> {
-        encode_vec(message).map(|bytes| Self(bytes.into()))
+        encode_vec(message).map(Self::from)
+    }
+
+    /// Puts a message together from parts of it, which are not copied. One that is a
+    /// [loan](crate::client::Loan) is passed by reference.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use nearcall::dynamic::Encoded;
+    ///
+    /// let parts = [b"\x08", b"\x07"].map(|part| Bytes::from_static(part));
+    /// let message = Encoded::from_parts(parts.to_vec());
+    /// assert_eq!(message.decode::<u32>()?, 7);
+    /// # Ok::<(), nearcall::Status>(())
+    /// ```
+    pub fn from_parts(mut parts: Vec<Bytes>) -> Self {
+        match parts.len() {
+            0 | 1 => Self::from(parts.pop().unwrap_or_default()),
+            _ => Self(Content::Parts(Box::new(Parts { parts, whole: OnceLock::new() }))),
+        }
+    }
+
+    /// Returns the parts that the message lies in: those that it was made of, or the loans of a
+    /// trusted peer and what is between them.
+    pub fn parts(&self) -> &[Bytes] {
+        match &self.0 {
+            Content::Whole(bytes) => slice::from_ref(bytes),
+            Content::Parts(parts) => &parts.parts,
+        }
     }
 
     /// Unmarshals the message, of a type that the caller knows.
@@ -219,49 +264,82 @@ impl Encoded {
         decode(self.as_body())
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes. Of a message in parts it is a copy, which is made once.
     pub fn bytes(&self) -> &Bytes {
-        &self.0
+        match &self.0 {
+            Content::Whole(bytes) => bytes,
+            Content::Parts(parts) => parts.whole.get_or_init(|| parts.parts.concat().into()),
+        }
     }
 
     /// Returns the bytes, owned by the caller.
     pub fn into_bytes(self) -> Bytes {
-        self.0
+        match self.0 {
+            Content::Whole(bytes) => bytes,
+            Content::Parts(parts) => {
+                parts.whole.into_inner().unwrap_or_else(|| parts.parts.concat().into())
+            }
+        }
     }
 
     /// Marshals a message of which [`checked_bytes`] has returned the length.
     pub(crate) fn of_length(message: &impl Message, message_bytes: usize) -> Self {
-        Self(encode_vec_of(message, message_bytes).into())
+        Self::from(encode_vec_of(message, message_bytes))
     }
 
     /// Returns the message, for a reader that copies long fields no more.
     pub(crate) fn as_body(&self) -> Body<'_> {
-        Body::sliced(&self.0, 0)
+        Body::sliced(self.bytes(), 0)
     }
 }
 
 /// From bytes of a message that something else has marshalled.
 impl<B: Into<Bytes>> From<B> for Encoded {
     fn from(bytes: B) -> Self {
-        Self(bytes.into())
+        Self(Content::Whole(bytes.into()))
     }
 }
 
+impl Default for Encoded {
+    fn default() -> Self {
+        Self::from(Bytes::new())
+    }
+}
+
+impl PartialEq for Encoded {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Encoded {}
+
 impl Message for Encoded {
     fn encode_raw(&self, buf: &mut impl BufMut) {
-        match self.0.len() {
-            // A handle of it, which may be passed by reference where it is of a loan.
-            SLICE_BYTES_MIN.. => buf.put(self.0.clone()),
-            _ => buf.put_slice(&self.0),
+        match &self.0 {
+            Content::Whole(bytes) if bytes.len() < SLICE_BYTES_MIN => buf.put_slice(bytes),
+            // Handles, which may be passed by reference where they are of loans.
+            Content::Whole(bytes) => buf.put(bytes.clone()),
+            Content::Parts(parts) => parts.parts.iter().for_each(|part| buf.put(part.clone())),
         }
     }
 
     fn encoded_len(&self) -> usize {
-        self.0.len()
+        self.parts().iter().map(Bytes::len).sum()
     }
 
     fn merge(&mut self, mut buf: impl Buf) -> Result<(), DecodeError> {
-        self.0 = buf.copy_to_bytes(buf.remaining());
+        let all = buf.remaining();
+        *self = match buf.chunk().len() {
+            whole if whole >= all => Self::from(buf.copy_to_bytes(all)),
+            _ => {
+                let mut parts = Vec::new();
+                while buf.has_remaining() {
+                    parts.push(buf.copy_to_bytes(buf.chunk().len()));
+                }
+                Self::from_parts(parts)
+            }
+        };
         Ok(())
     }
 
@@ -277,7 +355,7 @@ impl Message for Encoded {
     }
 
     fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 }
 
@@ -440,6 +518,26 @@ mod tests {
         assert!(long.starts_with("Node.inner: Node"), "{long}");
         assert!(long.ends_with("Node.inner: é limit reached"), "{long}");
         assert!(long.contains("...") && long.chars().count() <= ERROR_CHARS_MAX + 3, "{long}");
+    }
+
+    #[test]
+    fn a_message_in_parts_is_one() {
+        let parts = [&b"ab"[..], b"", b"cde"].map(Bytes::from_static).to_vec();
+        let message = Encoded::from_parts(parts);
+        assert_eq!((message.encoded_len(), message.parts().len()), (5, 3));
+        assert_eq!(message.encode_to_vec(), b"abcde");
+        assert_eq!(message, Encoded::from(&b"abcde"[..]));
+        assert_eq!(message.into_bytes(), &b"abcde"[..]);
+    }
+
+    #[test]
+    fn what_is_lent_stays_where_it_lies() {
+        let part = Bytes::from(vec![7; 100]);
+        let mut lent = BorrowedSegments::default();
+        lent.push(2, part.clone());
+        let message: Encoded = decode(Body::borrowed(b"xyz", &lent)).unwrap();
+        assert_eq!(message.parts()[1].as_ptr(), part.as_ptr());
+        assert_eq!(message.bytes()[..], [&b"xy"[..], &part, b"z"].concat());
     }
 
     #[test]

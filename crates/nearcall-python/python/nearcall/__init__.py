@@ -11,6 +11,7 @@ calls, a servicer serves.
 """
 
 from nearcall._attachment import Attachment, Notice
+from nearcall._buffers import Buffers, Loan, borrows
 from nearcall._channel import (
     Call,
     Channel,
@@ -32,9 +33,11 @@ from nearcall import aio
 
 __all__ = [
     "Attachment",
+    "Buffers",
     "Call",
     "Channel",
     "Client",
+    "Loan",
     "Notice",
     "Oneway",
     "ReplyIterator",
@@ -49,6 +52,7 @@ __all__ = [
     "__version__",
     "aio",
     "attach",
+    "borrows",
     "connect",
     "hunt",
     "server",

@@ -9,6 +9,7 @@ from typing import Tuple, TypeVar, Union
 
 from nearcall import _attachment, codegen
 from nearcall._attachment import Notice
+from nearcall._buffers import Buffers, Loan, numbers
 from nearcall._channel import SWITCH_TIMEOUT, Client, default_client
 from nearcall._errors import Metadata, RpcError, StatusCode, is_too_long
 from nearcall._loop import Step
@@ -117,7 +118,7 @@ class _OneReply(Generic[R]):
     """The end of a call with one reply."""
 
     def __init__(self, method: codegen.Method) -> None:
-        self._method = method
+        self._method, self._parse = method, method.parse_reply
         self._step: Optional[Step] = None
         self._reply: Any = None
         self._error: Optional[RpcError] = None
@@ -132,7 +133,7 @@ class _OneReply(Generic[R]):
             raise RuntimeError("the call was not started")
         try:
             reply, self._trailing, self._initial = yield from self._step.__await__()
-            self._reply = self._method.parse_reply(reply)
+            self._reply = self._parse(reply)
         except RpcError as error:
             self._error, self._trailing = error, error.trailing_metadata()
         self._is_taken = True
@@ -178,9 +179,10 @@ class _Steps:
 class UnaryCall(_OneReply[R]):
     """A call under way: await it for its reply. Dropping it cancels it."""
 
-    def __init__(self, method: codegen.Method, operation: Any) -> None:
+    def __init__(self, method: codegen.Method, operation: Any, parse: Any = None) -> None:
         super().__init__(method)
         self._step = Step(operation)
+        self._parse = parse or method.parse_reply
 
     def __await__(self) -> Generator[Any, None, R]:
         yield from self._await()
@@ -203,6 +205,12 @@ class _Callable:
     def __init__(self, channel: Channel, native: Any, method: codegen.Method) -> None:
         self._channel, self._native, self._method = channel, native, method
 
+    async def loan(self, nbytes: int, timeout: Optional[float] = None) -> Loan:
+        """Returns memory for a ``bytes`` field of requests. Waits while the server has too much of
+        it."""
+        self._channel._check()
+        return Loan(await Step(self._native.loan(nbytes, timeout)))
+
 
 class UnaryUnary(_Callable, Generic[Q, R]):
     """Calls a method with one request and one reply."""
@@ -222,6 +230,21 @@ class UnaryUnary(_Callable, Generic[Q, R]):
         self._channel._check()
         start = self._native.start
         return UnaryCall(method, start(method.index, data, timeout, metadata, wait_for_ready))
+
+    def borrow(
+        self,
+        request: Any,
+        timeout: Optional[float] = None,
+        metadata: Entries = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> UnaryCall[Buffers[R]]:
+        """Starts a call whose reply has long fields that are not copied. Await it."""
+        method = self._method
+        self._channel._check()
+        data, fields = method.request_bytes(request), numbers(method.reply)
+        start = self._native.start
+        started = start(method.index, data, timeout, metadata, wait_for_ready, fields)
+        return UnaryCall(method, started, method.borrow_reply)
 
 
 class Oneway(_Callable, Generic[Q]):
@@ -246,8 +269,10 @@ class Oneway(_Callable, Generic[Q]):
 class ReplyStreamCall(Generic[R]):
     """The replies of a call, and the call. Dropping it before its end cancels the call."""
 
-    def __init__(self, method: codegen.Method, operation: Any) -> None:
+    def __init__(self, method: codegen.Method, operation: Any, borrows: bool = False) -> None:
         self._method = method
+        self._fields = numbers(method.reply) if borrows else None
+        self._parse = method.borrow_reply if borrows else method.parse_reply
         self._opening: Optional[Step] = Step(operation)
         self._opening_lock = asyncio.Lock()
         self._replies: Any = None
@@ -279,14 +304,14 @@ class ReplyStreamCall(Generic[R]):
                 raise self._end
             return EOF
         try:
-            item = await Step((await self._opened()).next())
+            item = await Step((await self._opened()).next(self._fields))
         except RpcError as error:
             self._end, self._has_ended = error, True
             raise
         if item is None:
             self._has_ended = True
             return EOF
-        return self._method.parse_reply(item)
+        return self._parse(item)
 
     def __aiter__(self) -> AsyncIterator[R]:
         return self
@@ -334,13 +359,23 @@ class UnaryStream(_Callable, Generic[Q, R]):
         wait_for_ready: Optional[bool] = None,
     ) -> ReplyStreamCall[R]:
         """Starts the call. Iterate over it, or ``read()`` it."""
+        return self._open(False, request, timeout, metadata, wait_for_ready)
+
+    def borrow(
+        self,
+        request: Any,
+        timeout: Optional[float] = None,
+        metadata: Entries = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> ReplyStreamCall[Buffers[R]]:
+        """Starts a call whose replies have long fields that are not copied."""
+        return self._open(True, request, timeout, metadata, wait_for_ready)
+
+    def _open(self, borrows: bool, request: Any, *options: Any) -> Any:
         data = self._method.request_bytes(request)
         self._channel._check()
-        opening = self._native.open_replies
-        index = self._method.index
-        return ReplyStreamCall(
-            self._method, opening(index, data, timeout, metadata, wait_for_ready)
-        )
+        opening = self._native.open_replies(self._method.index, data, *options)
+        return ReplyStreamCall(self._method, opening, borrows)
 
 
 async def _each(items: Items[Q]) -> AsyncIterator[Q]:

@@ -22,31 +22,25 @@ class ServicerContext(_server.ServicerContext):
         """Sends entries now, before the first item and the reply."""
         super().send_initial_metadata(metadata)
 
-    def parse(self, method: codegen.Method, data: bytes) -> Any:
-        """Decodes a request, or ends the call."""
-        try:
-            return method.parse_request(data)
-        except Exception:
-            name = method.request.DESCRIPTOR.full_name
-            text = f"the request is no encoded {name}"
-            _server.ServicerContext.abort(self, StatusCode.INVALID_ARGUMENT, text)
 
-
-async def _requests(method: codegen.Method, context: ServicerContext) -> AsyncIterator[Any]:
+async def _requests(
+    method: codegen.Method, behaviour: Any, context: ServicerContext
+) -> AsyncIterator[Any]:
+    fields, parse = _server.items(method, behaviour)
     while True:
-        item = await Step(context._call.receive())
+        item = await Step(context._call.receive(fields))
         if item is None:
             return
-        yield context.parse(method, item)
+        yield context.parse(parse, item)
 
 
 async def _serve(method: codegen.Method, behaviour: Callable[..., Any], call: Any) -> None:
     context = ServicerContext(call)
     try:
         if method.shape in (codegen.REQUEST_STREAM, codegen.BOTH_STREAMS):
-            argument: Any = _requests(method, context)
+            argument: Any = _requests(method, behaviour, context)
         else:
-            argument = context.parse(method, call.request)
+            argument = context.request(method, behaviour)
         result = behaviour(argument, context)
         if inspect.isasyncgen(result):
             await _send_all(method, call, result)

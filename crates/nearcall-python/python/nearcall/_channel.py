@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 import weakref
@@ -11,7 +12,12 @@ from typing import Any, Callable, Generic, Iterable, Iterator, Optional, Tuple, 
 from nearcall import _native, codegen
 from nearcall import _shutdown as _shutdown
 from nearcall._attachment import Attachment
+<<<<<<< HEAD
 from nearcall._errors import Metadata, RpcError, StatusCode, is_too_long
+=======
+from nearcall._buffers import Buffers, Loan, numbers
+from nearcall._errors import Metadata, RpcError, StatusCode
+>>>>>>> py
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -59,6 +65,15 @@ def default_client() -> Client:
         with _default_lock:
             _default = _default or Client()
     return _default
+
+
+def _forget_default() -> None:
+    global _default, _default_lock
+    _default, _default_lock = None, threading.Lock()
+
+
+# A client does not work in a child of its process.
+os.register_at_fork(after_in_child=_forget_default)
 
 
 def connect(address: str, *, client: Optional[Client] = None) -> Channel:
@@ -219,16 +234,33 @@ class _Callable:
     def __init__(self, channel: Channel, native: Any, method: codegen.Method) -> None:
         self._channel, self._native, self._method = channel, native, method
 
+    def loan(self, nbytes: int, timeout: Optional[float] = None) -> Loan:
+        """Returns memory for a ``bytes`` field of requests. Waits while the server has too much of
+        it."""
+        self._channel._check()
+        return Loan(self._native.loan(nbytes, timeout).wait())
+
+    def _encode(self, request: Any) -> Any:
+        return self._method.request_bytes(request, lend=self._lend)
+
+    def _lend(self, nbytes: int) -> Any:
+        try:
+            return self._native.loan(nbytes).wait()
+        except RpcError as error:
+            if error.code() is not StatusCode.RESOURCE_EXHAUSTED:
+                raise
+            return codegen.plain(nbytes)
+
 
 class UnaryUnary(_Callable, Generic[Q, R]):
     """Calls a method with one request and one reply."""
 
-    __slots__ = ("_call", "_encode", "_index", "_parse", "_request")
+    __slots__ = ("_call", "_fast", "_index", "_parse", "_request")
 
     def __init__(self, channel: Channel, native: Any, method: codegen.Method) -> None:
         super().__init__(channel, native, method)
         self._call, self._index, self._request = native.call, method.index, method.request
-        self._encode, self._parse = method.encode_request, method.parse_reply
+        self._fast, self._parse = method.encode_request, method.parse_reply
 
     def __call__(
         self,
@@ -238,12 +270,27 @@ class UnaryUnary(_Callable, Generic[Q, R]):
         wait_for_ready: Optional[bool] = None,
     ) -> R:
         """Calls, waits, and returns the reply. Raises RpcError if the call fails."""
-        if type(request) is not self._request:
-            raise self._method.wrong("request", self._request, request)
         if self._channel._is_closed:
             self._channel._check()
+        encode = self._fast if type(request) is self._request else self._encode
         return self._parse(
-            self._call(self._index, self._encode(request), timeout, metadata, wait_for_ready)
+            self._call(self._index, encode(request), timeout, metadata, wait_for_ready)
+        )
+
+    def borrow(
+        self,
+        request: Any,
+        timeout: Optional[float] = None,
+        metadata: Optional[Iterable[Tuple[str, Any]]] = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> Buffers[R]:
+        """Calls, waits, and returns the reply, whose long fields are not copied."""
+        self._channel._check()
+        method = self._method
+        fields = numbers(method.reply)
+        data = self._encode(request)
+        return method.borrow_reply(
+            self._call(self._index, data, timeout, metadata, wait_for_ready, fields)
         )
 
     def with_call(
@@ -265,8 +312,8 @@ class UnaryUnary(_Callable, Generic[Q, R]):
         wait_for_ready: Optional[bool] = None,
     ) -> Call[R]:
         """Starts a call. Dropping it before its end cancels it."""
-        data = self._method.request_bytes(request)
         self._channel._check()
+        data = self._encode(request)
         started = self._native.start(self._method.index, data, timeout, metadata, wait_for_ready)
         started.start()
         return Call(self._method, started)
@@ -285,16 +332,18 @@ class Oneway(_Callable, Generic[Q]):
         wait_for_ready: Optional[bool] = None,
     ) -> None:
         """Returns when the message is in the channel to the server."""
-        data = self._method.request_bytes(request)
         self._channel._check()
+        data = self._encode(request)
         self._native.send(self._method.index, data, timeout, metadata, wait_for_ready).wait()
 
 
 class ReplyIterator(Generic[R]):
     """The replies of a call, and the call. Dropping it before its end cancels the call."""
 
-    def __init__(self, method: codegen.Method, opening: Any) -> None:
+    def __init__(self, method: codegen.Method, opening: Any, borrows: bool = False) -> None:
         self._method, self._opening = method, opening
+        self._fields = numbers(method.reply) if borrows else None
+        self._parse = method.borrow_reply if borrows else method.parse_reply
         self._replies: Any = None
         self._end: Optional[RpcError] = None
         self._has_ended = False
@@ -319,14 +368,14 @@ class ReplyIterator(Generic[R]):
             raise StopIteration
         replies = self._opened()
         try:
-            item = replies.next().wait()
+            item = replies.next(self._fields).wait()
         except RpcError as error:
             self._end, self._has_ended = error, True
             raise
         if item is None:
             self._has_ended = True
             raise StopIteration
-        return self._method.parse_reply(item)
+        return self._parse(item)
 
     def cancel(self) -> None:
         """Cancels the call; from any thread, also while another one waits for an item."""
@@ -372,11 +421,25 @@ class UnaryStream(_Callable, Generic[Q, R]):
         wait_for_ready: Optional[bool] = None,
     ) -> ReplyIterator[R]:
         """Starts the call, and returns an iterator over the replies, which raises its error."""
-        data = self._method.request_bytes(request)
-        self._channel._check()
-        index = self._method.index
-        opening = self._native.open_replies(index, data, timeout, metadata, wait_for_ready)
+        opening = self._open(request, timeout, metadata, wait_for_ready)
         return ReplyIterator(self._method, opening)
+
+    def borrow(
+        self,
+        request: Any,
+        timeout: Optional[float] = None,
+        metadata: Optional[Iterable[Tuple[str, Any]]] = None,
+        wait_for_ready: Optional[bool] = None,
+    ) -> ReplyIterator[Buffers[R]]:
+        """Starts the call, and returns an iterator over the replies, whose long fields are not
+        copied."""
+        opening = self._open(request, timeout, metadata, wait_for_ready)
+        return ReplyIterator(self._method, opening, borrows=True)
+
+    def _open(self, request: Any, *options: Any) -> Any:
+        self._channel._check()
+        data = self._encode(request)
+        return self._native.open_replies(self._method.index, data, *options)
 
 
 class StreamUnary(_Callable, Generic[Q, R]):

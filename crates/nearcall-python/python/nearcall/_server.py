@@ -8,6 +8,7 @@ import threading
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Tuple
 
 from nearcall import _native, _shutdown, codegen
+from nearcall._buffers import numbers
 from nearcall._errors import Metadata, RpcError, StatusCode
 
 _log = logging.getLogger("nearcall.server")
@@ -103,20 +104,26 @@ class ServicerContext:
         """Ends the call because the method has raised an exception."""
         if isinstance(error, Abort):
             return self.fail()
-        is_cancelled = self._call.is_cancelled()
-        if isinstance(error, RpcError) and is_cancelled:
+        is_over = isinstance(error, RpcError) and error.code() is StatusCode.CANCELLED
+        if is_over or (isinstance(error, RpcError) and self._call.is_cancelled()):
             _log.debug("%s/%s: the caller does not wait any more", method.service, method.name)
         else:
             _log.error("%s/%s failed", method.service, method.name, exc_info=error)
         self._call.fail(StatusCode.INTERNAL, FAILED)
 
-    def parse(self, method: codegen.Method, data: bytes) -> Any:
+    def request(self, method: codegen.Method, behaviour: Any) -> Any:
+        """Returns the request, as the method wants it, or ends the call."""
+        if borrows(behaviour):
+            return self.parse(method.borrow_request, self._call.borrow(numbers(method.request)))
+        return self.parse(method.parse_request, self._call.request)
+
+    def parse(self, parse: Callable[[Any], Any], data: Any) -> Any:
         """Decodes a request, or ends the call."""
         try:
-            return method.parse_request(data)
+            return parse(data)
         except Exception:
-            name = method.request.DESCRIPTOR.full_name
-            self.abort(StatusCode.INVALID_ARGUMENT, f"the request is no encoded {name}")
+            text = "the request is no encoded message of its type"
+            ServicerContext.abort(self, StatusCode.INVALID_ARGUMENT, text)
 
     def _add_trailing(self) -> None:
         if self._trailing:
@@ -126,8 +133,9 @@ class ServicerContext:
 class _Requests:
     """The items of a request."""
 
-    def __init__(self, method: codegen.Method, context: ServicerContext) -> None:
-        self._method, self._context, self._has_ended = method, context, False
+    def __init__(self, method: codegen.Method, behaviour: Any, context: ServicerContext) -> None:
+        self._context, self._has_ended = context, False
+        self._fields, self._parse = items(method, behaviour)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -135,11 +143,23 @@ class _Requests:
     def __next__(self) -> Any:
         if self._has_ended:
             raise StopIteration
-        item = self._context._call.receive().wait()
+        item = self._context._call.receive(self._fields).wait()
         if item is None:
             self._has_ended = True
             raise StopIteration
-        return self._context.parse(self._method, item)
+        return self._context.parse(self._parse, item)
+
+
+def borrows(behaviour: Any) -> bool:
+    """Returns whether a method wants its requests as `Buffers`."""
+    return getattr(behaviour, "nearcall_borrows", False)
+
+
+def items(method: codegen.Method, behaviour: Any) -> Tuple[Optional[List[int]], Any]:
+    """Returns the fields of the items of a request that are not copied, and what decodes them."""
+    if borrows(behaviour):
+        return numbers(method.request), method.borrow_request
+    return None, method.parse_request
 
 
 def serve(method: codegen.Method, behaviour: Callable[..., Any], call: Any) -> None:
@@ -147,9 +167,9 @@ def serve(method: codegen.Method, behaviour: Callable[..., Any], call: Any) -> N
     context = ServicerContext(call)
     try:
         if method.shape in (codegen.REQUEST_STREAM, codegen.BOTH_STREAMS):
-            argument: Any = _Requests(method, context)
+            argument: Any = _Requests(method, behaviour, context)
         else:
-            argument = context.parse(method, call.request)
+            argument = context.request(method, behaviour)
         result = behaviour(argument, context)
         if method.shape in (codegen.REPLY_STREAM, codegen.BOTH_STREAMS):
             _send_all(method, call, result)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import keyword
 from typing import Any, Callable, Dict, Tuple
 
-from nearcall._native import VERSION
+from nearcall._buffers import Buffers, received
+from nearcall._native import VERSION, Loan
+
+#: Gives native memory of so many bytes.
+Lend = Callable[[int], Any]
+plain = Loan.plain
 
 #: The number of this interface. Generated code has that of its generator.
 API = 1
@@ -67,17 +72,33 @@ class Method:
             f"it has to be a {expected.DESCRIPTOR.full_name}"
         )
 
-    def request_bytes(self, request: Any, field: str = "request") -> bytes:
-        """Encodes a request."""
+    def request_bytes(self, request: Any, field: str = "request", lend: Lend = plain) -> Any:
+        """Encodes a request: as bytes, or in parts."""
         if type(request) is not self.request:
-            raise self.wrong(field, self.request, request)
+            return self.parts(request, field, self.request, lend)
         return self.encode_request(request)
 
-    def reply_bytes(self, reply: Any, field: str = "reply") -> bytes:
-        """Encodes a reply."""
+    def reply_bytes(self, reply: Any, field: str = "reply") -> Any:
+        """Encodes a reply: as bytes, or in parts."""
         if type(reply) is not self.reply:
-            raise self.wrong(field, self.reply, reply)
+            return self.parts(reply, field, self.reply, plain)
         return self.encode_reply(reply)
+
+    def parts(self, message: Any, field: str, expected: Any, lend: Lend) -> Any:
+        """Encodes a message with buffers, which are lent or copied to what ``lend`` gives."""
+        if type(message) is not Buffers:
+            raise self.wrong(field, expected, message)
+        if type(message.message) is not expected:
+            raise self.wrong(f"{field}.message", expected, message.message)
+        return message.parts(lend)
+
+    def borrow_request(self, raw: Any) -> Any:
+        """Decodes a request whose long fields stay where they are."""
+        return received(self.request, raw)
+
+    def borrow_reply(self, raw: Any) -> Any:
+        """Decodes a reply whose long fields stay where they are."""
+        return received(self.reply, raw)
 
 
 class Service:
