@@ -9,7 +9,7 @@
 use std::ffi::c_void;
 
 use nearcall::__library::{
-    HostTable, RequestFields, ServedLibrary, destroy, dispatch, expose, objects,
+    HostLink, HostTable, RequestFields, ServedLibrary, destroy, dispatch, expose, objects,
 };
 use nearcall::Status;
 
@@ -43,12 +43,19 @@ pub unsafe extern "C" fn nearcall_library_new(
                         Ok(())
                     })
                 };
-                // By the header it is the table of the host, or null.
-                let made = expose(host.cast::<HostTable>(), make);
+                let made = instance_of(host, make);
                 at.put("instance", instance, made.map_err(Status::failed_precondition)?)
             })
         })
     }
+}
+
+fn instance_of(
+    host: *const c_void,
+    make: impl FnOnce(HostLink) -> Result<ServedLibrary, String>,
+) -> Result<*mut c_void, String> {
+    // SAFETY: by the header it is the table of the host, or null.
+    unsafe { expose(host.cast::<HostTable>(), make) }
 }
 
 /// The function `objects` of `struct nearcall_library`.
