@@ -59,10 +59,10 @@ impl Cell<'_> {
             }
             outcomes.push((case, outcome));
         }
-        if let Some((outcome, ends)) = outcomes.last_mut().map(|last| &mut last.1).zip(ends) {
-            if let Err(error) = ends.finish() {
-                *outcome = Err(error.context("after the last case"));
-            }
+        if let Some((outcome, ends)) = outcomes.last_mut().map(|last| &mut last.1).zip(ends)
+            && let Err(error) = ends.finish()
+        {
+            *outcome = Err(error.context("after the last case"));
         }
         outcomes
     }
