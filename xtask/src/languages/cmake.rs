@@ -63,7 +63,7 @@ pub(super) fn check(root: &Path, prefix: &Path, generator: &Path) -> io::Result<
     if !is_expected {
         return Err(io::Error::other(format!("the thermostat: {called:?}, {refused:?}")));
     }
-    check_room(&build, generator)
+    check_room(&directory, generator)
 }
 
 /// Runs one source as a program, and as a library of a host.
