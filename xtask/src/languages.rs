@@ -48,6 +48,16 @@ pub struct Options {
     sanitize: bool,
 }
 
+/// The directories of the programs of the suite, and of what they serve.
+const PROGRAMS: &str = "crates/nearcall-grpc-interop/languages";
+const PROTOS: &str = "crates/nearcall-grpc-interop/proto";
+/// The interfaces of the suite, and the messages that they share.
+const FILES: [&str; 4] = [
+    "conformance/v1/notes.proto",
+    "grpc/testing/empty.proto",
+    "grpc/testing/messages.proto",
+    "grpc/testing/test.proto",
+];
 /// The name by which programs load the library: that of its binary interface.
 const SONAME: &str = "libnearcall.so.0";
 /// How long the package for Python may take to be built and tested.

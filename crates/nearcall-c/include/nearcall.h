@@ -321,8 +321,8 @@ typedef struct nearcall_counters {
    */
   uint64_t room_bytes;
   /**
-   * What a server has refused since its start, such as calls and clients above its limits; 0 of a
-   * client.
+   * What a server has refused since its start, such as calls and clients above its limits; 0 of
+   * a client.
    */
   uint64_t refusals;
 } nearcall_counters;
@@ -638,8 +638,8 @@ void nearcall_library_destroy(void *instance);
  * call with `options.loan`, or give the loan back by `nearcall_loan_free`.
  *
  * Where the mechanism can (`shm`, from 4 KiB on) the server gets the memory itself, if this thread
- * makes the call by one of the functions that wait or by `nearcall_start`; else it is copied. Write
- * nothing there after the call began.
+ * makes the call by one of the functions that wait or by `nearcall_start`; else it is copied.
+ * Write nothing there after the call began.
  */
 struct nearcall_status *nearcall_loan_new(struct nearcall_caller caller,
                                           size_t size,
@@ -662,13 +662,13 @@ struct nearcall_status *nearcall_start(struct nearcall_caller caller,
                                        struct nearcall_pending *pending);
 
 /**
- * Starts a call as `nearcall_start` does, and has its end reported, for a loop that waits for other
- * things as well: `done` is called once with `data`, when `nearcall_pending_wait` would not wait
- * any more, or the call was cancelled; perhaps before this function returns.
+ * Starts a call as `nearcall_start` does, and has its end reported, for a loop that waits for
+ * other things as well: `done` is called once with `data`, when `nearcall_pending_wait` would not
+ * wait any more, or the call was cancelled; perhaps before this function returns.
  *
- * A thread of the library calls it, the same for all calls: it must be short, such as a write to an
- * eventfd of the loop, and nothing may leave it. It may take the result, but not wait for another
- * call. The handle may be used in any thread.
+ * A thread of the library calls it, the same for all calls: it must be short, such as a write to
+ * an eventfd of the loop, and nothing may leave it. It may take the result, but not wait for
+ * another call. The handle may be used in any thread.
  */
 struct nearcall_status *nearcall_start_notified(struct nearcall_caller caller,
                                                 const char *method,
@@ -734,8 +734,8 @@ uint32_t nearcall_status_entry(const struct nearcall_status *status,
 
 /**
  * Gives the entry with a number, from 0 on, among what the service has sent beside the error.
- * Returns 1 and sets `key` and `value`, which are valid until the status is released, or returns 0:
- * there are fewer.
+ * Returns 1 and sets `key` and `value`, which are valid until the status is released, or returns
+ * 0: there are fewer.
  */
 uint32_t nearcall_status_entry_at(const struct nearcall_status *status,
                                   size_t number,
@@ -763,8 +763,8 @@ uint32_t nearcall_metadata_header(const struct nearcall_metadata *metadata,
                                   struct nearcall_view *value);
 
 /**
- * Gives the trailer with a number, from 0 on. Returns 1 and sets `key` and `value`, which are valid
- * until the metadata are released, or returns 0: there are fewer.
+ * Gives the trailer with a number, from 0 on. Returns 1 and sets `key` and `value`, which are
+ * valid until the metadata are released, or returns 0: there are fewer.
  */
 uint32_t nearcall_metadata_trailer_at(const struct nearcall_metadata *metadata,
                                       size_t number,
@@ -824,18 +824,18 @@ struct nearcall_status *nearcall_server_start_in(struct nearcall_server server,
                                                  struct nearcall_loop event_loop);
 
 /**
- * Gives the address with a number, from 0 on, at which a server that runs listens, as text: such as
- * a port that the kernel has chosen. Release it by `nearcall_bytes_free`. `OUT_OF_RANGE`: there are
- * fewer.
+ * Gives the address with a number, from 0 on, at which a server that runs listens, as text: such
+ * as a port that the kernel has chosen. Release it by `nearcall_bytes_free`. `OUT_OF_RANGE`: there
+ * are fewer.
  */
 struct nearcall_status *nearcall_server_address(struct nearcall_server server,
                                                 size_t number,
                                                 struct nearcall_bytes *address);
 
 /**
- * Counts what the connections of a server that runs have carried: set `counters->size`. Waits until
- * each loop has ended the method that it runs, for a second at most, without the connections of one
- * that has not.
+ * Counts what the connections of a server that runs have carried: set `counters->size`. Waits
+ * until each loop has ended the method that it runs, for a second at most, without the connections
+ * of one that has not.
  */
 struct nearcall_status *nearcall_server_counters(struct nearcall_server server,
                                                  struct nearcall_counters *counters);
@@ -938,8 +938,8 @@ uint32_t nearcall_call_entry(struct nearcall_call call,
                              struct nearcall_view *value);
 
 /**
- * Gives the entry with a number, from 0 on, that came with the request. Returns 1 and sets `key` and
- * `value`, which are valid until the service returns, or returns 0: there are fewer.
+ * Gives the entry with a number, from 0 on, that came with the request. Returns 1 and sets `key`
+ * and `value`, which are valid until the service returns, or returns 0: there are fewer.
  */
 uint32_t nearcall_call_entry_at(struct nearcall_call call,
                                 size_t number,

@@ -57,8 +57,8 @@ impl Border {
 /// call with `options.loan`, or give the loan back by `nearcall_loan_free`.
 ///
 /// Where the mechanism can (`shm`, from 4 KiB on) the server gets the memory itself, if this thread
-/// makes the call by one of the functions that wait or by `nearcall_start`; else it is copied. Write
-/// nothing there after the call began.
+/// makes the call by one of the functions that wait or by `nearcall_start`; else it is copied.
+/// Write nothing there after the call began.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_loan_new(
     caller: nearcall_caller,

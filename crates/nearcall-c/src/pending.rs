@@ -54,13 +54,13 @@ pub unsafe extern "C" fn nearcall_start(
     }
 }
 
-/// Starts a call as `nearcall_start` does, and has its end reported, for a loop that waits for other
-/// things as well: `done` is called once with `data`, when `nearcall_pending_wait` would not wait
-/// any more, or the call was cancelled; perhaps before this function returns.
+/// Starts a call as `nearcall_start` does, and has its end reported, for a loop that waits for
+/// other things as well: `done` is called once with `data`, when `nearcall_pending_wait` would not
+/// wait any more, or the call was cancelled; perhaps before this function returns.
 ///
-/// A thread of the library calls it, the same for all calls: it must be short, such as a write to an
-/// eventfd of the loop, and nothing may leave it. It may take the result, but not wait for another
-/// call. The handle may be used in any thread.
+/// A thread of the library calls it, the same for all calls: it must be short, such as a write to
+/// an eventfd of the loop, and nothing may leave it. It may take the result, but not wait for
+/// another call. The handle may be used in any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_start_notified(
     caller: nearcall_caller,

@@ -110,8 +110,8 @@ pub unsafe extern "C" fn nearcall_status_entry(
 }
 
 /// Gives the entry with a number, from 0 on, among what the service has sent beside the error.
-/// Returns 1 and sets `key` and `value`, which are valid until the status is released, or returns 0:
-/// there are fewer.
+/// Returns 1 and sets `key` and `value`, which are valid until the status is released, or returns
+/// 0: there are fewer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_status_entry_at(
     status: *const nearcall_status,
@@ -170,8 +170,8 @@ pub unsafe extern "C" fn nearcall_metadata_header(
     }
 }
 
-/// Gives the trailer with a number, from 0 on. Returns 1 and sets `key` and `value`, which are valid
-/// until the metadata are released, or returns 0: there are fewer.
+/// Gives the trailer with a number, from 0 on. Returns 1 and sets `key` and `value`, which are
+/// valid until the metadata are released, or returns 0: there are fewer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_metadata_trailer_at(
     metadata: *const nearcall_metadata,

@@ -229,9 +229,9 @@ pub unsafe extern "C" fn nearcall_server_start_in(
     }
 }
 
-/// Gives the address with a number, from 0 on, at which a server that runs listens, as text: such as
-/// a port that the kernel has chosen. Release it by `nearcall_bytes_free`. `OUT_OF_RANGE`: there are
-/// fewer.
+/// Gives the address with a number, from 0 on, at which a server that runs listens, as text: such
+/// as a port that the kernel has chosen. Release it by `nearcall_bytes_free`. `OUT_OF_RANGE`: there
+/// are fewer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_server_address(
     server: nearcall_server,
@@ -253,9 +253,9 @@ pub unsafe extern "C" fn nearcall_server_address(
     }
 }
 
-/// Counts what the connections of a server that runs have carried: set `counters->size`. Waits until
-/// each loop has ended the method that it runs, for a second at most, without the connections of one
-/// that has not.
+/// Counts what the connections of a server that runs have carried: set `counters->size`. Waits
+/// until each loop has ended the method that it runs, for a second at most, without the connections
+/// of one that has not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_server_counters(
     server: nearcall_server,

@@ -485,8 +485,8 @@ pub unsafe extern "C" fn nearcall_call_entry(
     }
 }
 
-/// Gives the entry with a number, from 0 on, that came with the request. Returns 1 and sets `key` and
-/// `value`, which are valid until the service returns, or returns 0: there are fewer.
+/// Gives the entry with a number, from 0 on, that came with the request. Returns 1 and sets `key`
+/// and `value`, which are valid until the service returns, or returns 0: there are fewer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_call_entry_at(
     call: nearcall_call,

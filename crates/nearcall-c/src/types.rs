@@ -180,8 +180,8 @@ pub struct nearcall_counters {
     pub descriptors: u64,
     /// Room for messages that is set aside, in bytes, without loans.
     pub room_bytes: u64,
-    /// What a server has refused since its start, such as calls and clients above its limits; 0 of a
-    /// client.
+    /// What a server has refused since its start, such as calls and clients above its limits; 0 of
+    /// a client.
     pub refusals: u64,
 }
 

@@ -49,7 +49,7 @@ pub struct Options {
     programs: Vec<Language>,
     /// A mechanism; the default is all
     #[arg(long, value_enum)]
-    via: Vec<Via>,
+    mechanism: Vec<Via>,
     /// A language of clients; the default is all
     #[arg(long, value_name = "LANGUAGE")]
     client: Vec<String>,
@@ -191,7 +191,7 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
         (select(&languages, &options.client)?, select(&languages, &options.server)?);
     let cases = select_cases(&options.case)?;
     let all = <[Via]>::to_vec(<Via as clap::ValueEnum>::value_variants());
-    let vias = if options.via.is_empty() { &all } else { &options.via };
+    let vias = if options.mechanism.is_empty() { &all } else { &options.mechanism };
     let descriptors = Descriptors::write()?;
     let mut rows = Vec::new();
     for client in &clients {

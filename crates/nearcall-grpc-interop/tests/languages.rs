@@ -26,7 +26,7 @@ fn a_case_that_fails_is_named_with_its_step() {
         "--program=cat=sh -c cat",
         "--client=cat",
         "--server=Rust",
-        "--via=shm",
+        "--mechanism=shm",
         "--case=empty_unary",
     ]);
     assert!(!has_passed, "{table}");

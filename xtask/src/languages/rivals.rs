@@ -8,8 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Layout;
-use super::suite::{FILES, PROGRAMS, PROTOS};
+use super::{FILES, Layout, PROGRAMS, PROTOS};
 use crate::child::succeed;
 
 /// Names the rivals that are here, each with its command.

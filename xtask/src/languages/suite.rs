@@ -10,22 +10,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use super::{Layout, Options, cmake, rivals};
+use super::{FILES, Layout, Options, PROGRAMS, PROTOS, cmake, rivals};
 use crate::child::{Child, succeed};
 
 /// How long the suite may take.
 const LIMIT: Duration = Duration::from_secs(1200);
-/// The directories of the programs, and of what they serve.
-pub(super) const PROGRAMS: &str = "crates/nearcall-grpc-interop/languages";
-pub(super) const PROTOS: &str = "crates/nearcall-grpc-interop/proto";
-/// The interfaces, and the messages that they share.
-pub(super) const FILES: [&str; 4] = [
-    "conformance/v1/notes.proto",
-    "grpc/testing/empty.proto",
-    "grpc/testing/messages.proto",
-    "grpc/testing/test.proto",
-];
-
 /// Builds the programs and runs the suite; prints a cell for each pair and mechanism.
 ///
 /// # Errors
@@ -63,7 +52,7 @@ pub(super) fn run(layout: &Layout, options: Options, out: &mut dyn Write) -> io:
     } else if let Some(seconds) = options.mix {
         suite.args(["--mix", &seconds.to_string()]);
     } else if !options.all {
-        suite.args(["--via", "shm"]);
+        suite.args(["--mechanism", "shm"]);
     }
     let suite = Child::start(&mut suite)?;
     while let Ok(line) = suite.wait_line(LIMIT) {

@@ -169,7 +169,8 @@ pub unsafe fn expose<S: LibraryService>(
 ///
 /// # Safety
 ///
-/// [`expose`] has made the instance, of this type, and it was not destroyed. `count` is room for one.
+/// [`expose`] has made the instance, of this type, and it was not destroyed. `count` is room for
+/// one.
 pub unsafe extern "C" fn objects<S: LibraryService>(
     instance: *mut c_void,
     count: *mut usize,
