@@ -12,12 +12,8 @@ from typing import Any, Callable, Generic, Iterable, Iterator, Optional, Tuple, 
 from nearcall import _native, codegen
 from nearcall import _shutdown as _shutdown
 from nearcall._attachment import Attachment
-<<<<<<< HEAD
-from nearcall._errors import Metadata, RpcError, StatusCode, is_too_long
-=======
 from nearcall._buffers import Buffers, Loan, numbers
-from nearcall._errors import Metadata, RpcError, StatusCode
->>>>>>> py
+from nearcall._errors import Metadata, RpcError, StatusCode, is_too_long
 
 Q = TypeVar("Q")
 R = TypeVar("R")
