@@ -61,6 +61,86 @@
 #define NEARCALL_CAUSE_LOST 6
 
 /**
+ * The code of a status: the caller gave the call up.
+ */
+#define NEARCALL_CODE_CANCELLED 1
+
+/**
+ * The code of a status: an error of another kind.
+ */
+#define NEARCALL_CODE_UNKNOWN 2
+
+/**
+ * The code of a status: the request is wrong, whatever the state of the service.
+ */
+#define NEARCALL_CODE_INVALID_ARGUMENT 3
+
+/**
+ * The code of a status: the deadline has passed.
+ */
+#define NEARCALL_CODE_DEADLINE_EXCEEDED 4
+
+/**
+ * The code of a status: there is no such thing.
+ */
+#define NEARCALL_CODE_NOT_FOUND 5
+
+/**
+ * The code of a status: there is such a thing already.
+ */
+#define NEARCALL_CODE_ALREADY_EXISTS 6
+
+/**
+ * The code of a status: the caller may not do it.
+ */
+#define NEARCALL_CODE_PERMISSION_DENIED 7
+
+/**
+ * The code of a status: a limit was reached, such as that of the length of messages.
+ */
+#define NEARCALL_CODE_RESOURCE_EXHAUSTED 8
+
+/**
+ * The code of a status: the state of the service does not allow it: change that first.
+ */
+#define NEARCALL_CODE_FAILED_PRECONDITION 9
+
+/**
+ * The code of a status: something else came between: begin again with what belongs together.
+ */
+#define NEARCALL_CODE_ABORTED 10
+
+/**
+ * The code of a status: beyond what there is.
+ */
+#define NEARCALL_CODE_OUT_OF_RANGE 11
+
+/**
+ * The code of a status: there is no such method.
+ */
+#define NEARCALL_CODE_UNIMPLEMENTED 12
+
+/**
+ * The code of a status: a defect.
+ */
+#define NEARCALL_CODE_INTERNAL 13
+
+/**
+ * The code of a status: the server is not there; try again.
+ */
+#define NEARCALL_CODE_UNAVAILABLE 14
+
+/**
+ * The code of a status: data were lost or are damaged.
+ */
+#define NEARCALL_CODE_DATA_LOSS 15
+
+/**
+ * The code of a status: the caller has not proved who it is.
+ */
+#define NEARCALL_CODE_UNAUTHENTICATED 16
+
+/**
  * A flag of a call: it waits until its server is there, at most until its deadline.
  */
 #define NEARCALL_WAIT_FOR_READY 1
@@ -180,8 +260,8 @@ typedef struct nearcall_call_options {
    */
   size_t size;
   /**
-   * Time until the call ends by itself, in nanoseconds; 0: as the client has it, or none at all
-   * with `NEARCALL_TIMEOUT`; `UINT64_MAX`: without end.
+   * Time until the call ends by itself, in nanoseconds; 0: as the client has it, or at once with
+   * `NEARCALL_TIMEOUT`; `UINT64_MAX`: without end.
    */
   uint64_t timeout_ns;
   /**

@@ -5,6 +5,39 @@
 
 use std::ffi::{c_char, c_void};
 
+/// The code of a status: the caller gave the call up.
+pub const NEARCALL_CODE_CANCELLED: u32 = 1;
+/// The code of a status: an error of another kind.
+pub const NEARCALL_CODE_UNKNOWN: u32 = 2;
+/// The code of a status: the request is wrong, whatever the state of the service.
+pub const NEARCALL_CODE_INVALID_ARGUMENT: u32 = 3;
+/// The code of a status: the deadline has passed.
+pub const NEARCALL_CODE_DEADLINE_EXCEEDED: u32 = 4;
+/// The code of a status: there is no such thing.
+pub const NEARCALL_CODE_NOT_FOUND: u32 = 5;
+/// The code of a status: there is such a thing already.
+pub const NEARCALL_CODE_ALREADY_EXISTS: u32 = 6;
+/// The code of a status: the caller may not do it.
+pub const NEARCALL_CODE_PERMISSION_DENIED: u32 = 7;
+/// The code of a status: a limit was reached, such as that of the length of messages.
+pub const NEARCALL_CODE_RESOURCE_EXHAUSTED: u32 = 8;
+/// The code of a status: the state of the service does not allow it: change that first.
+pub const NEARCALL_CODE_FAILED_PRECONDITION: u32 = 9;
+/// The code of a status: something else came between: begin again with what belongs together.
+pub const NEARCALL_CODE_ABORTED: u32 = 10;
+/// The code of a status: beyond what there is.
+pub const NEARCALL_CODE_OUT_OF_RANGE: u32 = 11;
+/// The code of a status: there is no such method.
+pub const NEARCALL_CODE_UNIMPLEMENTED: u32 = 12;
+/// The code of a status: a defect.
+pub const NEARCALL_CODE_INTERNAL: u32 = 13;
+/// The code of a status: the server is not there; try again.
+pub const NEARCALL_CODE_UNAVAILABLE: u32 = 14;
+/// The code of a status: data were lost or are damaged.
+pub const NEARCALL_CODE_DATA_LOSS: u32 = 15;
+/// The code of a status: the caller has not proved who it is.
+pub const NEARCALL_CODE_UNAUTHENTICATED: u32 = 16;
+
 /// Bytes of somebody else. `data` may be null if `size` is 0.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -132,8 +165,8 @@ pub struct nearcall_client_options {
 pub struct nearcall_call_options {
     /// `sizeof(nearcall_call_options)`.
     pub size: usize,
-    /// Time until the call ends by itself, in nanoseconds; 0: as the client has it, or none at all
-    /// with `NEARCALL_TIMEOUT`; `UINT64_MAX`: without end.
+    /// Time until the call ends by itself, in nanoseconds; 0: as the client has it, or at once with
+    /// `NEARCALL_TIMEOUT`; `UINT64_MAX`: without end.
     pub timeout_ns: u64,
     /// `NEARCALL_WAIT_FOR_READY` and others, or 0.
     pub flags: u32,
