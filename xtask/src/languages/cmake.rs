@@ -18,6 +18,14 @@ const NEEDED: [(&str, &[&str]); 3] = [
     ("CMake", &["cmake", "--version"]),
 ];
 
+/// What is installed to be read, below the directory of the crates.
+const EXAMPLES: [&str; 4] = [
+    "nearcall-examples/cpp/thermostat.cpp",
+    "nearcall-examples/cpp/room.cpp",
+    "nearcall-examples/proto/thermostat.proto",
+    "nearcall-grpc-interop/languages/interop.cpp",
+];
+
 /// How long a program may take.
 pub(super) const RUN_LIMIT: Duration = Duration::from_secs(120);
 /// The version that the package says it has.
@@ -44,7 +52,14 @@ pub(super) fn lay_out(root: &Path, prefix: &Path) -> io::Result<()> {
     let text = text.replace("@VERSION@", VERSION);
     fs::write(package.join("nearcall-config-version.cmake"), text)?;
     let options = root.join("crates/nearcall-build/proto/nearcall/options.proto");
-    fs::copy(options, proto.join("options.proto")).map(drop)
+    fs::copy(options, proto.join("options.proto"))?;
+    let examples = prefix.join("share/nearcall/examples");
+    fs::create_dir_all(&examples)?;
+    for file in EXAMPLES {
+        let from = root.join("crates").join(file);
+        fs::copy(&from, examples.join(from.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
 }
 
 /// Builds programs with generated code by the package, and runs them.
