@@ -291,7 +291,7 @@ impl Mix<'_> {
     /// Makes one call, and checks the answer.
     fn ask(&self, client: &mut Program, turn: &Turn, place: &Place) -> anyhow::Result<()> {
         client.send(&turn.line)?;
-        let answer = client.line()?;
+        let answer = client.line().with_context(|| format!("`{}`", turn.line))?;
         let is_right = match &turn.answer {
             Some(expected) => answer == *expected,
             None => answer.strip_prefix("OK ").is_some_and(|it| it.parse::<u32>().is_ok()),
