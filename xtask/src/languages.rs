@@ -117,12 +117,8 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
     for language in [C, CPP] {
         for (name, flags) in [("shared", &[][..]), ("static", &["--static"][..])] {
             let program = layout.compile(language, name, flags)?;
-            let mut misuse = Command::new(&program);
-            misuse.arg("misuse").env("LD_LIBRARY_PATH", layout.prefix.join("lib"));
             let what = format!("a program in {}, linked {name}", language.name);
-            let ended = Child::start(&mut misuse)?.finish(cmake::RUN_LIMIT)?;
-            ended.map_err(|why| io::Error::other(format!("{what}: {why}")))?;
-            writeln!(out, "{what}: ok")?;
+            layout.misuse(&what, &mut Command::new(program), out)?;
         }
     }
     if options.sanitize {
@@ -259,6 +255,14 @@ impl Layout {
     }
 
     /// Compiles a program as its author would.
+    /// Has a program do what none should.
+    fn misuse(&self, what: &str, program: &mut Command, out: &mut dyn Write) -> io::Result<()> {
+        program.arg("misuse").env("LD_LIBRARY_PATH", self.prefix.join("lib"));
+        let ended = Child::start(program)?.finish(cmake::RUN_LIMIT)?;
+        ended.map_err(|why| io::Error::other(format!("{what}: {why}")))?;
+        writeln!(out, "{what}: ok")
+    }
+
     fn compile(&self, language: Language, name: &str, flags: &[&str]) -> io::Result<PathBuf> {
         let mut ask = Command::new("pkg-config");
         ask.env("PKG_CONFIG_PATH", self.prefix.join("lib/pkgconfig"));

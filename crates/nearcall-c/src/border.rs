@@ -60,11 +60,6 @@ fn panicked(panic: &(dyn Any + Send)) -> Status {
 }
 
 #[cold]
-fn wrong_size(what: &str, size: usize) -> Status {
-    Status::invalid_argument(format!("`{what}.size` is {size}; set it to sizeof(*{what})"))
-}
-
-#[cold]
 pub(crate) fn is_null(what: &str) -> Status {
     Status::invalid_argument(format!("`{what}` is null"))
 }
@@ -123,12 +118,7 @@ impl Border {
         if at.is_null() {
             return Ok(None);
         }
-        // SAFETY: the header asks for a struct whose size is first.
-        let size = unsafe { at.cast::<usize>().read_unaligned() };
-        let words = size / size_of::<usize>();
-        if size < size_of::<usize>() || words > OPTION_WORDS_MAX {
-            return Err(wrong_size(what, size));
-        }
+        let size = self.struct_size(what, at)?;
         // SAFETY: the caller's struct is as long as it says.
         let bytes = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), size) };
         let (known, rest) = bytes.split_at(size.min(size_of::<T>()));
@@ -142,6 +132,17 @@ impl Border {
         unsafe { into.copy_from_nonoverlapping(known.as_ptr(), known.len()) };
         // SAFETY: zeros and what the caller has set are a value, by the trait.
         Ok(Some(unsafe { options.assume_init() }))
+    }
+
+    /// Reads how long a struct is that begins with its size.
+    fn struct_size<T: Sized_>(&self, what: &str, at: *const T) -> Result<usize, Status> {
+        // SAFETY: the header asks for a struct whose size is first.
+        let size = unsafe { at.cast::<usize>().read_unaligned() };
+        if size < size_of::<usize>() || size / size_of::<usize>() > OPTION_WORDS_MAX {
+            let text = format!("`{what}.size` is {size}; set it to sizeof(*{what})");
+            return Err(Status::invalid_argument(text));
+        }
+        Ok(size)
     }
 
     /// Writes a result. The place is looked at before there is one: see [`place`](Self::place).
@@ -159,24 +160,15 @@ impl Border {
         at: *mut T,
         make: impl FnOnce() -> Result<T, Status>,
     ) -> Result<(), Status> {
-        self.place(what, at)?;
-        // SAFETY: the header asks for a struct whose size is first.
-        let size = unsafe { at.cast::<usize>().read_unaligned() };
-        if size < size_of::<usize>() || size / size_of::<usize>() > OPTION_WORDS_MAX {
-            return Err(wrong_size(what, size));
-        }
+        let known = self.struct_size(what, self.place(what, at)?)?.min(size_of::<T>());
         let made = make()?;
-        let (word, known) = (size_of::<usize>(), size.min(size_of::<T>()));
-        let from = (&raw const made).cast::<u8>();
-        // SAFETY: `made` is at least so long.
-        let from = unsafe { std::slice::from_raw_parts(from, known) };
         // The size stays what the owner has set; what this library does not know of stays as it is.
-        for (index, byte) in from.iter().enumerate().skip(word) {
-            // SAFETY: the owner's struct is as long as it says.
-            let into = unsafe { at.cast::<u8>().add(index) };
-            // SAFETY: as above.
-            unsafe { into.write(*byte) };
-        }
+        let word = size_of::<usize>();
+        let from = (&raw const made).cast::<u8>().wrapping_add(word);
+        let into = at.cast::<u8>().wrapping_add(word);
+        // SAFETY: `made` is at least so long as known, and the owner's struct as it says; they are
+        // different memory.
+        unsafe { into.copy_from_nonoverlapping(from, known - word) };
         Ok(())
     }
 

@@ -150,13 +150,8 @@ pub unsafe extern "C" fn nearcall_pending_cancel(
     unsafe {
         border(|_| {
             let cancelled = handles::take_local::<Pending>(pending.id).map(drop);
-            cancelled.or_else(|none| match handles::take::<Notified>(pending.id) {
-                Ok(cancelled) => {
-                    drop(cancelled);
-                    Ok(())
-                }
-                Err(_) => Err(none),
-            })
+            cancelled
+                .or_else(|none| handles::take::<Notified>(pending.id).map(drop).map_err(|_| none))
         })
     }
 }

@@ -47,4 +47,8 @@ mod _native {
     /// The version of the package.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    /// A field shorter than that stays in its message.
+    #[pymodule_export]
+    const BUFFER_BYTES_MIN: usize = crate::buffers::BUFFER_BYTES_MIN;
 }

@@ -370,36 +370,42 @@ impl Message for Encoded {
 /// # Ok::<(), nearcall::Status>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct EncodedSlice<'a> {
-    bytes: &'a [u8],
-    /// What they lie in, if that is counted.
-    whole: Option<&'a Encoded>,
+pub struct EncodedSlice<'a>(Place<'a>);
+
+#[derive(Debug, Clone, Copy)]
+enum Place<'a> {
+    Bytes(&'a [u8]),
+    /// In memory that is counted.
+    Counted(&'a Encoded),
 }
 
 impl<'a> EncodedSlice<'a> {
     /// Takes the bytes of a message that something else has marshalled.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, whole: None }
+        Self(Place::Bytes(bytes))
     }
 }
 
 /// From a message that may lie in a loan, which is passed by reference.
 impl<'a> From<&'a Encoded> for EncodedSlice<'a> {
     fn from(encoded: &'a Encoded) -> Self {
-        Self { bytes: encoded.bytes(), whole: Some(encoded) }
+        Self(Place::Counted(encoded))
     }
 }
 
 impl Message for EncodedSlice<'_> {
     fn encode_raw(&self, buf: &mut impl BufMut) {
-        match self.whole {
-            Some(encoded) => encoded.encode_raw(buf),
-            None => buf.put_slice(self.bytes),
+        match self.0 {
+            Place::Bytes(bytes) => buf.put_slice(bytes),
+            Place::Counted(encoded) => encoded.encode_raw(buf),
         }
     }
 
     fn encoded_len(&self) -> usize {
-        self.bytes.len()
+        match self.0 {
+            Place::Bytes(bytes) => bytes.len(),
+            Place::Counted(encoded) => encoded.encoded_len(),
+        }
     }
 
     fn merge_field(

@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 
-use super::{C, CPP, Language, Layout, cmake::RUN_LIMIT};
-use crate::child::{Child, succeed};
+use super::{C, CPP, Language, Layout};
+use crate::child::succeed;
 
 /// What makes a program report errors of memory, and end by them.
 const SANITIZE: [&str; 3] =
@@ -24,10 +24,7 @@ pub(super) fn run(layout: &Layout, out: &mut dyn Write) -> io::Result<()> {
         let name = format!("{} with AddressSanitizer", language.name);
         match compile(layout, language)? {
             None => writeln!(out, "{name}: skipped, the compiler has none here")?,
-            Some(program) => {
-                check(layout, &name, &mut Command::new(program))?;
-                writeln!(out, "{name}: ok")?;
-            }
+            Some(program) => layout.misuse(&name, &mut Command::new(program), out)?,
         }
     }
     if !Command::new("valgrind").arg("--version").output().is_ok_and(|it| it.status.success()) {
@@ -38,16 +35,9 @@ pub(super) fn run(layout: &Layout, out: &mut dyn Write) -> io::Result<()> {
         let program = format!("bin/streams-{}-shared", language.compiler);
         let mut valgrind = Command::new("valgrind");
         valgrind.args(VALGRIND).arg(layout.prefix.join(program));
-        check(layout, &name, &mut valgrind)?;
-        writeln!(out, "{name}: ok")?;
+        layout.misuse(&name, &mut valgrind, out)?;
     }
     Ok(())
-}
-
-fn check(layout: &Layout, name: &str, program: &mut Command) -> io::Result<()> {
-    program.arg("misuse").env("LD_LIBRARY_PATH", layout.prefix.join("lib"));
-    let ended = Child::start(program)?.finish(RUN_LIMIT)?;
-    ended.map(drop).map_err(|why| io::Error::other(format!("{name}: {why}")))
 }
 
 /// Compiles a program; `None` where an empty one cannot be.

@@ -16,9 +16,6 @@ from nearcall import _native
 M = TypeVar("M")
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: A shorter field stays in its message.
-BUFFER_BYTES_MIN = 4096
-
 
 @functools.lru_cache(maxsize=64)
 def _array_type(length: int) -> Any:
@@ -198,7 +195,7 @@ class Buffers(Generic[M]):
         except TypeError as error:
             kind = type(self.message).__name__
             raise TypeError(f"`{name}` of {kind} is no contiguous buffer: {error}") from None
-        if view.nbytes < BUFFER_BYTES_MIN:
+        if view.nbytes < _native.BUFFER_BYTES_MIN:
             return bytes(view)
         loan = Loan(lend(view.nbytes))
         with loan as into:

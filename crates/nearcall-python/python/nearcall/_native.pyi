@@ -3,6 +3,7 @@
 from typing import Any, Iterable, List, Optional, Tuple, Union
 
 VERSION: str
+BUFFER_BYTES_MIN: int
 
 def shutdown() -> None: ...
 

@@ -104,8 +104,10 @@ class ServicerContext:
         """Ends the call because the method has raised an exception."""
         if isinstance(error, Abort):
             return self.fail()
-        is_over = isinstance(error, RpcError) and error.code() is StatusCode.CANCELLED
-        if is_over or (isinstance(error, RpcError) and self._call.is_cancelled()):
+        is_over = isinstance(error, RpcError) and (
+            error.code() is StatusCode.CANCELLED or self._call.is_cancelled()
+        )
+        if is_over:
             _log.debug("%s/%s: the caller does not wait any more", method.service, method.name)
         else:
             _log.error("%s/%s failed", method.service, method.name, exc_info=error)
