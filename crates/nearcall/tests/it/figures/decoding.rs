@@ -7,9 +7,9 @@ use nearcall::prost::encoding::encode_varint;
 use nearcall::service::Interface;
 
 use super::rounds;
-use crate::decoded_size::{Raw, nested, serve};
+use crate::decoded_size::{Counts, Raw, nested, serve};
 use crate::stage::prelude::*;
-use nearcall_testkit::sizes::{Count, SizesCaller};
+use nearcall_testkit::sizes::{Count, SizesCaller, SizesDispatcher};
 
 /// The longest body: a message with its header is 4 MiB.
 const BODY_BYTES: usize = (4 << 20) - 64;
@@ -150,45 +150,41 @@ fn growing_cases() -> Vec<Case> {
     ]
 }
 
-/// The longest wait of a client that calls all the time while another one sends one message. The
-/// least of some rounds counts: beside other work the others are those of that.
+/// The longest round of a loop that gets one message, which is how long every other client waits
+/// for its turn. In processor time of the loop's thread: beside other work the time by the clock
+/// is that of the other work.
 #[test]
 fn longest_stall_by_one_message() {
-    let served = serve(Limits::default());
-    let (client, address) = (Client::new(), served.address.clone());
-    let (longest_ns, calls) = (AtomicU64::new(0), AtomicU64::new(0));
-    let is_over = AtomicBool::new(false);
-    let call = |interface, name, body: &[u8]| {
-        let object = object(&client, interface, &address);
-        let body = Raw(body.to_vec());
-        object.start::<_, Raw>(method(interface, name), &body).wait().is_ok()
-    };
-    // Its call that was under way is counted when it has ended.
-    let await_calls = |count| {
-        let before = calls.load(Ordering::Acquire);
-        while calls.load(Ordering::Acquire) < before + count {
-            thread::yield_now();
-        }
-    };
-    let stall_ns = |(_, interface, name, body): &Case| {
-        await_calls(2);
-        longest_ns.store(0, Ordering::Release);
-        let is_taken = call(interface, name, body);
-        await_calls(1);
-        (longest_ns.load(Ordering::Acquire), is_taken)
-    };
-    let lists = [(plain_cases(), 10), (growing_cases(), rounds())];
+    let (give, take) = mpsc::channel();
+    let (longest_ns, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let ended = AtomicU64::new(0);
     let stalls: Vec<Vec<_>> = thread::scope(|scope| {
         scope.spawn(|| {
-            let client = Client::new();
-            let other = SizesCaller::new(&client, &address).unwrap();
+            let (event_loop, _server, address) =
+                serve_here(&unique_address(), SizesDispatcher::new(Counts));
+            give.send(address).unwrap();
             while !is_over.load(Ordering::Relaxed) {
-                let start_ns = clock::monotonic_ns();
-                other.nothing(&()).unwrap();
-                longest_ns.fetch_max(clock::monotonic_ns() - start_ns, Ordering::AcqRel);
-                calls.fetch_add(1, Ordering::Release);
+                let begin_ns = clock::thread_cpu_ns();
+                event_loop.next(Deadline::NOW).unwrap();
+                let round_ns = clock::thread_cpu_ns() - begin_ns;
+                longest_ns.fetch_max(round_ns, Ordering::AcqRel);
+                ended.fetch_add(1, Ordering::Release);
+                thread::yield_now();
             }
         });
+        let (client, address) = (Client::new(), take.recv().unwrap());
+        let stall_ns = |(_, interface, name, body): &Case| {
+            let object = object(&client, interface, &address);
+            longest_ns.store(0, Ordering::Release);
+            let sent = object.start::<_, Raw>(method(interface, name), &Raw(body.clone()));
+            let is_taken = sent.wait().is_ok();
+            // The round that sent the reply may go on.
+            let at_reply = ended.load(Ordering::Acquire);
+            while ended.load(Ordering::Acquire) == at_reply {
+                thread::yield_now();
+            }
+            (longest_ns.load(Ordering::Acquire), is_taken)
+        };
         let least = |case: Case, rounds: usize| {
             let (least_ns, is_taken) = (0..rounds).map(|_| stall_ns(&case)).min().unwrap();
             let (what, .., body) = &case;
@@ -200,7 +196,8 @@ fn longest_stall_by_one_message() {
         let all = |(cases, rounds): (Vec<Case>, usize)| {
             cases.into_iter().map(|case| least(case, rounds)).collect()
         };
-        let stalls = lists.into_iter().map(all).collect();
+        let stalls = [(plain_cases(), 10), (growing_cases(), rounds())].into_iter().map(all);
+        let stalls = stalls.collect();
         is_over.store(true, Ordering::Relaxed);
         stalls
     });
