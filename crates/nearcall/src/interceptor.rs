@@ -195,7 +195,8 @@ impl InterceptedCall<'_> {
         self.sent.add(key, value)
     }
 
-    /// Keeps a value of this interceptor for the end of the call: [`CallEnd::kept`].
+    /// Keeps a value of this interceptor for the end of the call: [`CallEnd::kept`]. At a server
+    /// the method can read it as well: [`Context::kept`](crate::Context::kept).
     pub fn keep(&mut self, value: impl Any + Send) {
         self.kept = Some(Box::new(value));
     }
@@ -356,6 +357,12 @@ impl ObservedCall {
     /// Reports the end of the call. None: it ended well, with a reply of so many bytes.
     pub(crate) fn end(mut self, status: Option<&Status>, reply_bytes: usize) {
         self.report(status, reply_bytes);
+    }
+
+    /// Returns a copy of the value of this type that an interceptor kept; the first one's, if
+    /// several did.
+    pub(crate) fn kept<T: Any + Clone>(&self) -> Option<T> {
+        self.kept.iter().flatten().find_map(|kept| kept.downcast_ref::<T>()).cloned()
     }
 
     /// Reports that the caller does not wait any more, or has dropped the call.

@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-build", &[]),
     ("nearcall-channel", &["nearcall-os"]),
     ("nearcall", &["nearcall-channel", "nearcall-os", "nearcall-wire"]),
+    ("nearcall-otel", &["nearcall"]),
     ("nearcall-tracing", &["nearcall"]),
     ("nearcall-testkit-macros", &[]),
     (

@@ -3,6 +3,7 @@
 //! **Invariants:** the identity of the caller comes from the kernel; everything else from the peer.
 //! **Not here:** the context of a method that does not return a future (`context.rs`).
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -155,6 +156,12 @@ impl CallContext {
     /// before which its caller could not read them.
     pub fn send_headers(&self) {
         headers::send(self.stream.as_ref(), &self.cancellation);
+    }
+
+    /// Returns a copy of the value of this type that an interceptor of the server kept for this
+    /// call, as [`Context::kept`](crate::Context::kept) does. None after the answer.
+    pub fn kept<T: Any + Clone>(&self) -> Option<T> {
+        self.cancellation.extras.kept()
     }
 
     fn add_entry(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {

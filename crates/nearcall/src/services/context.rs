@@ -3,6 +3,7 @@
 //! **Invariants:** the identity of the caller comes from the kernel; everything else from the peer.
 //! **Not here:** replying later (`responder.rs`), what an async service sees (`call_context.rs`).
 
+use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
@@ -279,6 +280,17 @@ impl<'a> Context<'a> {
     #[inline]
     pub(crate) fn deadline_moment(&self) -> Deadline {
         self.deadline
+    }
+
+    /// Returns a copy of the value of this type that an interceptor of the server kept for this
+    /// call ([`InterceptedCall::keep`](crate::observe::InterceptedCall::keep)), such as the span
+    /// that it is in; the first one's, if several did. None once the answer is left to a
+    /// responder.
+    pub fn kept<T: Any + Clone>(&self) -> Option<T> {
+        let extras = self.extras.take()?;
+        let kept = extras.kept();
+        self.extras.set(Some(extras));
+        kept
     }
 
     fn change_extras<T>(&self, change: impl FnOnce(&mut ReplyExtras) -> T) -> T {

@@ -7,6 +7,7 @@
 //! **Not here:** interceptors (`interceptor.rs`), replying (`services/reply_sink.rs`,
 //! `services/detached_sink.rs`).
 
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -48,6 +49,11 @@ impl ReplyExtras {
         }
     }
 
+    /// Returns a copy of what an interceptor kept for the call.
+    pub(crate) fn kept<T: Any + Clone>(&self) -> Option<T> {
+        self.observed.as_ref()?.kept()
+    }
+
     /// Reports that the caller did not wait for the reply.
     pub(crate) fn end_given_up(self) {
         if let Some(observed) = self.observed {
@@ -69,6 +75,14 @@ impl SharedExtras {
     pub(crate) fn take(&self) -> Option<Box<ReplyExtras>> {
         match self.has_any.load(Ordering::Acquire) {
             true => self.with(Option::take),
+            false => None,
+        }
+    }
+
+    /// Returns a copy of what an interceptor kept for the call.
+    pub(crate) fn kept<T: Any + Clone>(&self) -> Option<T> {
+        match self.has_any.load(Ordering::Acquire) {
+            true => self.with(|extras| extras.as_ref()?.kept()),
             false => None,
         }
     }

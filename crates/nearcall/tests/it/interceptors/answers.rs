@@ -164,3 +164,32 @@ fn a_panic_after_asking_for_a_responder_ends_the_call_for_all() {
     assert_eq!(echo.say(&words(1)).unwrap_err().code(), Code::Unknown);
     check_responder(&shelf, &log);
 }
+
+/// Each method answers with the length of what the first interceptor has kept.
+#[timed]
+fn methods_read_what_an_interceptor_kept() {
+    let kept = |text: Option<String>| words(text.map_or(0, |text| text.len() as u64));
+    let log = Log::default();
+    let to_serve = log.clone();
+    let served = Served::with(Limits::default(), "", move |_, server, _| {
+        server.add_interceptor(Notes("four", to_serve));
+        let at_once = Threaded::new(move |context, _| {
+            assert_eq!(context.kept::<u32>(), None);
+            Ok(kept(context.kept()))
+        });
+        server.register_as("at-once", at_once).unwrap();
+        let later = Futures::new(move |context, _| async move {
+            let first = context.kept::<String>();
+            assert_eq!((context.kept::<u32>(), context.kept()), (None, first.clone()));
+            Ok(kept(first))
+        });
+        server.register_as("later", later).unwrap();
+    });
+    for (via, object) in [("", "at-once"), ("", "later"), ("?via=pipe", "later")] {
+        let at = served.via(&format!("{via}#{object}"));
+        let echo = EchoCaller::new(&Client::new(), &at).unwrap();
+        let answer = echo.say(&words(0)).unwrap();
+        assert_eq!(answer.number, "four ended".len() as u64, "{object} {via}");
+        log.expect(&["four: Say", "four ended: Say OK"]);
+    }
+}
