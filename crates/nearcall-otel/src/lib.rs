@@ -1,8 +1,8 @@
 //! Traces and metrics of OpenTelemetry for the calls of nearcall, as one interceptor.
 //!
 //! Give [`CallTelemetry`] to clients and servers once the program has set its global providers.
-//! Each call gets a span at each end, of the kind `CLIENT` or `SERVER`, and one value in a histogram.
-//! Names follow the semantic conventions for RPC:
+//! Each call gets a span at each end, of the kind `CLIENT` or `SERVER`, and one value in a
+//! histogram. Names follow the semantic conventions for RPC:
 //!
 //! | name | meaning |
 //! |---|---|
