@@ -1,79 +1,125 @@
-//! Runs a command and turns its end into an exit code.
+//! The verbs of the program: which there are, and how one is run.
+//!
+//! **To add a verb:** a file in `commands/` with its arguments (a struct that derives [`Args`],
+//! whose comment is the help, and whose `before_help` the examples) and its `run`; its `mod`; and a
+//! row in [`verbs`].
 //!
 //! 0: done. 1: failure. 2: usage error. 130: interrupted. A failure is one line on standard error.
 
-pub(crate) mod advise;
+mod advise;
 mod asked_server;
 mod bench;
-pub(crate) mod compare;
-pub(crate) mod data;
-pub(crate) mod doctor;
-pub(crate) mod explain;
+mod compare;
+mod data;
+mod doctor;
+mod explain;
 mod findings;
-pub(crate) mod gateway;
-pub(crate) mod r#gen;
-pub(crate) mod host;
-pub(crate) mod list;
-pub(crate) mod mechanisms;
-pub(crate) mod profile;
-pub(crate) mod report;
-pub(crate) mod reproduce;
-pub(crate) mod restart;
-pub(crate) mod show;
-pub(crate) mod status;
-pub(crate) mod stop;
-pub(crate) mod switch;
-pub(crate) mod timers;
+mod gateway;
+mod r#gen;
+mod host;
+mod list;
+mod mechanisms;
+mod profile;
+mod report;
+mod reproduce;
+mod restart;
+mod show;
+mod status;
+mod stop;
+mod switch;
+mod timers;
 
+use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::args::{self, Command};
-use crate::{output, terminal};
+use clap::{ArgMatches, Args, Command};
 
-/// Runs the command of these arguments, the program's name first.
-pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let arguments: Vec<OsString> = arguments.collect();
-    let cli = match args::parse(arguments.iter().cloned()) {
-        Ok(cli) => cli,
-        Err(message) => {
-            return match output::usage(&message) {
-                Ok(()) => code(message.exit_code()),
-                Err(error) => fail(&error),
-            };
-        }
-    };
-    terminal::set_color(cli.color);
-    let outcome = match cli.command {
-        Command::Bench(args) => bench::run(&args, &arguments),
-        Command::Reproduce(args) => reproduce::run(&args, &arguments),
-        Command::Profile(args) => profile::run(&args, &arguments),
-        Command::Advise(args) => advise::run(&args, &arguments),
-        Command::Mechanisms(args) => mechanisms::run(&args),
-        Command::Show(args) => show::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Data(args) => data::run(&args),
-        Command::Timers(args) => timers::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Gen(args) => r#gen::run(&args),
-        Command::List(args) => list::run(&args),
-        Command::Stop(args) => stop::run(&args),
-        Command::Switch(args) => switch::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Host(args) => host::run(&args),
-        Command::Gateway(args) => gateway::run(&args),
-        Command::Status(args) => status::run(&args),
-        Command::Restart(args) => restart::run(&args),
-        Command::HostGroup => host::group(),
-        Command::PeerProcess => return bench::peer(),
-    };
-    match outcome {
-        Ok(End::Done) => ExitCode::SUCCESS,
-        Ok(End::Interrupted) => code(CODE_INTERRUPTED),
-        Err(error) => fail(&error),
+use crate::{args, output, terminal};
+
+/// Returns the verbs, in the order in which the help lists them.
+fn verbs() -> Vec<Verb> {
+    vec![
+        verb("bench", bench::run),
+        verb("advise", advise::run),
+        verb("compare", compare::run),
+        verb("report", report::run),
+        verb("show", show::run),
+        verb("mechanisms", mechanisms::run),
+        verb("doctor", doctor::run),
+        verb("profile", profile::run),
+        verb("reproduce", reproduce::run),
+        verb("timers", timers::run),
+        verb("data", data::run),
+        verb("gen", r#gen::run),
+        verb("list", list::run),
+        verb("stop", stop::run),
+        verb("switch", switch::run),
+        verb("explain", explain::run),
+        verb("host", host::run),
+        verb("gateway", gateway::run),
+        verb("status", status::run),
+        verb("restart", restart::run),
+        verb("host-group", host::group),
+        verb("peer-process", bench::peer),
+    ]
+}
+
+/// A verb: its name; what adds its arguments and its help; and what reads these and runs it.
+struct Verb {
+    name: &'static str,
+    arguments: fn(Command) -> Command,
+    run: Box<dyn Fn(&ArgMatches) -> Result<anyhow::Result<End>, clap::Error>>,
+}
+
+/// Makes a row of the table. The arguments that `run` takes bring their options and their help.
+fn verb<A: Args + 'static>(name: &'static str, run: fn(&A) -> anyhow::Result<End>) -> Verb {
+    Verb {
+        name,
+        arguments: A::augment_args,
+        run: Box::new(move |matches| A::from_arg_matches(matches).map(|args| run(&args))),
     }
+}
+
+/// Returns the command line with all verbs.
+pub(crate) fn command() -> Command {
+    args::command(verbs().iter().map(|verb| (verb.arguments)(Command::new(verb.name))))
+}
+
+/// Runs the command that the arguments of the program name.
+pub(crate) fn run() -> ExitCode {
+    match read_and_run(&command_line()) {
+        Ok(Ok(End::Done)) => ExitCode::SUCCESS,
+        Ok(Ok(End::Interrupted)) => code(CODE_INTERRUPTED),
+        Ok(Ok(End::Code(code))) => code,
+        Ok(Err(error)) => fail(&error),
+        Err(message) => match output::usage(&message) {
+            Ok(()) => code(message.exit_code()),
+            Err(error) => fail(&error),
+        },
+    }
+}
+
+/// Reads the arguments, the program's name first, and runs the verb among them.
+///
+/// # Errors
+///
+/// Clap's: also help and version are "errors", whose text goes to standard output.
+fn read_and_run(arguments: &[OsString]) -> Result<anyhow::Result<End>, clap::Error> {
+    let color = args::color(arguments);
+    let mut command = command().color(color);
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    terminal::set_color(color);
+    let (name, inner) = matches.subcommand().expect("clap asks for one");
+    let verb = verbs().into_iter().find(|verb| verb.name == name);
+    let verb = verb.expect("clap knows those of the table");
+    (verb.run)(inner).map_err(|error| error.format(&mut command))
+}
+
+/// Returns the arguments of the program, its name first.
+fn command_line() -> Vec<OsString> {
+    env::args_os().collect()
 }
 
 /// Reports a failure, with its causes, in one line.
@@ -83,12 +129,14 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 }
 
 /// The end of a command that did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     /// As it should.
     Done,
     /// By Ctrl-C or SIGTERM; what was ready is kept.
     Interrupted,
+    /// With an exit code that its help lists.
+    Code(ExitCode),
 }
 
 /// A usage error that depends on this machine, such as a CPU that it lacks.

@@ -1,7 +1,7 @@
 //! The program nearcall: its exit code, and nothing else.
 //!
-//! Arguments become a typed command in `args.rs`; each command is a file in `commands/`; results go
-//! out through `output.rs`.
+//! The verbs are a table in `commands.rs`; each is a file in `commands/`, with its arguments; results
+//! go out through `output.rs`.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -14,5 +14,5 @@ mod terminal;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    commands::run(std::env::args_os())
+    commands::run()
 }

@@ -4,26 +4,12 @@
 //! options have in common stands here, so that an option has one heading in every command. Help has
 //! the width of the terminal, at most 100 columns.
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 
-use super::Cli;
-
-/// Builds the command line with its help.
-pub(super) fn command() -> Command {
-    with_form(Cli::command()).max_term_width(COLUMNS_MAX)
-}
-
-/// Renders the help of `bench libraries`, for when the program that has its options is missing.
-pub(crate) fn libraries_help() -> String {
-    let mut command = command();
-    command.build();
-    let bench = command.find_subcommand_mut("bench");
-    let libraries = bench.and_then(|bench| bench.find_subcommand_mut("libraries"));
-    libraries.map(|libraries| libraries.render_long_help().to_string()).unwrap_or_default()
-}
-
-fn with_form(command: Command) -> Command {
-    command.help_template(TEMPLATE).mut_args(option).mut_subcommands(with_form)
+/// Gives the help of a command, and of those in it, its form.
+pub(super) fn with_form(command: Command) -> Command {
+    let command = command.help_template(TEMPLATE).max_term_width(COLUMNS_MAX);
+    command.mut_args(option).mut_subcommands(with_form)
 }
 
 /// Gives an option its heading. A value may be a negative number, which its parser refuses by name;
@@ -67,6 +53,7 @@ const COLUMNS_MAX: usize = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::command;
 
     /// Every command that a user can type.
     fn all(command: &Command) -> Vec<Command> {

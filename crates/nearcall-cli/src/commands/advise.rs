@@ -5,7 +5,6 @@
 //!
 //! **Not here:** the judgement of candidates, which is `nearcall_results::advise`.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
@@ -25,15 +24,24 @@ use nearcall_results::advise::{
 use nearcall_results::run::{Run, check_writable};
 use serde::Serialize;
 
-use super::{End, Usage, bench};
+use super::{End, Usage, bench, command_line};
 use crate::args::{BackgroundLoadArgs, OutputArgs, SeedArgs, TimeArgs, value};
 use crate::terminal::style;
 use crate::{output, places};
 
 mod profile;
 
-/// Options of `advise`.
+/// Recommend a mechanism for given requirements, by measurement
+///
+/// Excludes every mechanism that lacks a need, measures the others by calls of the given size,
+/// rate, placement and load for at most 45 seconds, or --time, and ranks them. Prints the
+/// address to put into the program, the expected figures with their intervals, and when the
+/// runner-up would be better.
+///
+/// Exit code: 0 advised; 1 refused, because needs contradict each other, evidence is missing,
+/// or the machine was too noisy; 2 usage error; 130 interrupted.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct AdviseArgs {
     /// Payload of one message, such as 8, 4KiB, 1MiB
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = value::size)]
@@ -164,7 +172,7 @@ fn rate(text: &str) -> Result<f64, String> {
     if rate.is_finite() && rate > 0.0 { Ok(rate) } else { Err(RATE_ADVICE.to_owned()) }
 }
 
-pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+pub(super) fn run(args: &AdviseArgs) -> anyhow::Result<End> {
     let base = requirements(args)?;
     let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
     let json = args.output.format.json;
@@ -189,7 +197,7 @@ pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<E
     let effort = Effort {
         time_budget: args.time.time.unwrap_or(TIME),
         seed: args.seed.seed.unwrap_or_else(bench::new_seed),
-        arguments: bench::arguments(arguments),
+        arguments: bench::arguments(&command_line()),
     };
     let measured = bench::hooked(interrupt, |hooks| advise::measure(requirements, &effort, hooks));
     let interrupted = interrupt.interrupted();
@@ -318,7 +326,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 const RATE_ADVICE: &str = "give messages per second above 0, such as 1000";
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall advise                                short calls: measures for 45 s
   nearcall advise --size 4KiB --rate 1000 --needs pollable,crash-detection

@@ -22,16 +22,16 @@ use nearcall_results::report::table::table;
 use nearcall_results::run::{Run, Tool, check_writable};
 
 pub(super) use self::measure::{hooked, peer, program, studies};
-use super::{End, Usage};
+use super::{End, Usage, command_line};
 use crate::args::{BenchArgs, ExperimentArgs, Other, Pin, PlacementArg, RunArgs, Sizes};
 use crate::output;
 use crate::places;
 use crate::terminal::style;
 
-pub(super) fn run(args: &BenchArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+pub(super) fn run(args: &BenchArgs) -> anyhow::Result<End> {
     match args {
         BenchArgs::Experiment(experiment, args) => {
-            let plan = plan(experiment, args, arguments, &Cpus::read()).map_err(Usage)?;
+            let plan = plan(experiment, args, &command_line(), &Cpus::read()).map_err(Usage)?;
             measure_and_deliver(&args.run, |interrupt| {
                 measure::experiment(experiment, &plan, interrupt)
             })
@@ -280,16 +280,20 @@ const SEEDS: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, Command, FromArgMatches};
     use nearcall_results::run::Kind;
 
     use super::*;
-    use crate::args::{self, Command};
+    use crate::args::command;
 
     fn plan_of(line: &str, cpus: &Cpus) -> Result<BenchPlan, String> {
         let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let parsed = args::parse(arguments.iter().cloned()).map(|cli| cli.command);
-        let Ok(Command::Bench(args)) = parsed else { panic!("no plan in {line}") };
-        let BenchArgs::Experiment(experiment, args) = *args else { panic!("no plan in {line}") };
+        let command = command([BenchArgs::augment_args(Command::new("bench"))]);
+        let parsed = command.try_get_matches_from(&arguments);
+        let parsed = parsed.and_then(|it| BenchArgs::from_arg_matches(it.subcommand().unwrap().1));
+        let Ok(BenchArgs::Experiment(experiment, args)) = parsed else {
+            panic!("no plan in {line}")
+        };
         plan(experiment, &args, &arguments, cpus)
     }
 

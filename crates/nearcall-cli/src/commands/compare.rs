@@ -14,8 +14,17 @@ use crate::args::JsonArgs;
 use crate::output;
 use crate::terminal::style;
 
-/// Options of `compare`.
+/// Compare two runs: slower, faster, or no difference
+///
+/// Cells that measured the same are compared by their launches, corrected for the number of
+/// cells; differences below --min-effect are ignored. Where launches vary too much the verdict
+/// is "cannot tell", with the number of launches that would be needed. Runs of two machines are
+/// compared as machines; runs whose definitions differ are refused.
+///
+/// Exit code: 0 compared; 1 slower by --fail-if-slower, refused, or too noisy for a verdict; 2
+/// usage error.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
     /// The earlier run, as stored by `bench`
     #[arg(value_name = "BEFORE.json")]
@@ -202,7 +211,7 @@ const PERCENT_MIN: f64 = 0.1;
 /// Ten times as slow. More is a mistake in the unit.
 const PERCENT_MAX: f64 = 900.0;
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall compare before.json after.json        slower and faster cells
   nearcall compare before.json after.json --all --min-effect 5%

@@ -19,8 +19,13 @@ use crate::args::JsonArgs;
 use crate::terminal::style;
 use crate::{output, places};
 
-/// Options of `data`.
+/// Keep runs of many machines in a directory of plain files
+///
+/// Each run lies in the directory of its machine; the file name is derived from the content.
+/// Runs of different machines are never averaged. For queries over many runs there are CSV and
+/// JSON lines, one row per cell.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct DataArgs {
     #[command(subcommand)]
     pub(crate) verb: DataCommand,
@@ -300,7 +305,7 @@ fn sanitize(text: &str) -> String {
 /// Characters of a text of a run that are shown.
 const TEXT_CHARS_MAX: usize = 100;
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall data add run.json                     add a run
   nearcall data export --jsonl cells.jsonl       one row per cell

@@ -1,5 +1,6 @@
 //! `nearcall doctor`: shows what was found out about this machine. Judging is `nearcall_bench`'s.
 
+use clap::Args;
 use nearcall_bench::doctor::{self, Finding, Severity};
 use nearcall_results::report::document;
 use nearcall_results::report::lines::{Ink, Style};
@@ -10,9 +11,17 @@ use crate::args::JsonArgs;
 use crate::output;
 use crate::terminal::style;
 
-pub(super) fn run(args: &JsonArgs) -> anyhow::Result<End> {
+/// Report unsuitable machine settings, and how to fix them
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
+
+pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<End> {
     let findings = doctor::read();
-    if args.json {
+    if args.format.json {
         output::json(&Document { schema: SCHEMA, findings: &findings })?;
     } else {
         output::result(&text(&findings, style()))?;
@@ -68,7 +77,7 @@ fn plural(count: usize, word: &str) -> String {
 
 const SCHEMA: &str = "nearcall.doctor/1";
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall doctor
   nearcall doctor --json | jq -r '.findings[] | .advice'";

@@ -27,8 +27,15 @@ use crate::terminal::style;
 mod alternatives;
 mod text;
 
-/// Options of `explain`.
+/// Explain why the connections of a server are where they are
+///
+/// For each: who is there, its mechanism, its last switches with their causes, what it carries,
+/// and what other mechanisms would cost for that, by stored runs of this machine. The server
+/// answers its own user and root.
+///
+/// Exit code: 0 the server has answered; 1 it has not, or refused; 2 usage error.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct ExplainArgs {
     /// The name or the address of the server, or the number of its process
     #[arg(value_name = "PID|NAME")]
@@ -317,7 +324,7 @@ const CLASS_BYTES: u64 = 64;
 /// Classes that are read of a server, which may send any number: the last reaches 2 TiB.
 const CLASSES_MAX: usize = 36;
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall explain thermostat
   nearcall explain 4711 --watch 10s              by its process

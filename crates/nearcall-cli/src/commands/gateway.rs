@@ -23,8 +23,18 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::{End, Usage};
 use crate::output;
 
-/// Options of `gateway`.
+/// Let gRPC calls reach servers of this machine, and calls from here gRPC servers
+///
+/// Peers call by HTTP/2, with or without TLS, what is exposed and nothing else; the servers
+/// need not know of it, nor be there yet. Health and reflection of gRPC answer for them.
+/// With --forward, programs of this machine call a gRPC server by a name, as any other server.
+/// Certificates are read again once their files have changed. SIGTERM lets the calls under way
+/// end, for 5 seconds; a second one does not.
+///
+/// Exit code: 0 stopped, or checked; 1 an address, a file, a server of --forward or, with
+/// --check, any server cannot be used; 2 usage error.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct GatewayArgs {
     /// A server and the interfaces of it that peers can call
     #[arg(
@@ -267,7 +277,7 @@ fn builder(args: &GatewayArgs) -> anyhow::Result<GatewayBuilder> {
     Ok(builder)
 }
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall gateway --listen 127.0.0.1:50051 room=home.v1.Room
   nearcall gateway --listen [::]:443 --cert c.pem --key k.pem a=x.Y b=x.Z

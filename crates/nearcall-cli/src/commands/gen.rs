@@ -12,8 +12,17 @@ use super::End;
 use crate::args::JsonArgs;
 use crate::output;
 
-/// Options of `gen`.
+/// Generate Rust, C++ or Python from .proto files
+///
+/// Writes one file per package with its messages, callers and dispatchers, and only if the file
+/// would change; the packages that the files import are generated too. In a build script, use
+/// the crate nearcall-build instead.
+///
+/// For C++ it writes NAME.nearcall.hpp for each file, with its callers and the bases of its
+/// services; its messages are those of protoc --cpp_out. For Python it is NAME_nearcall.py, and
+/// protoc --python_out.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct GenArgs {
     /// Interface files, as paths or as names within an include directory
     #[arg(value_name = "FILE.proto", required_unless_present = "descriptor_set")]
@@ -173,7 +182,7 @@ fn line(file: &WrittenFile) -> String {
 
 const SCHEMA: &str = "nearcall.gen/1";
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall gen thermostat.proto --out-dir src/generated
   nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated

@@ -12,8 +12,17 @@ use nearcall_host::{Config, Ending, HostOptions};
 use super::End;
 use crate::output;
 
-/// Options of `host`.
+/// Run a set of services that a file names, and keep them running
+///
+/// Each service is a program in a process of its own, or a dynamic library in a process that it
+/// may share with others of its group. The host listens in their place and hands the sockets
+/// over, so that a restart loses no call. SIGTERM stops them in order, a second one at once;
+/// SIGHUP applies what has changed in the file.
+///
+/// Exit code: 0 stopped; 1 the file or the host's address cannot be used; 2 usage error; 130
+/// stopped at once by a second signal.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct HostArgs {
     /// The services: a table `[service.NAME]` or `[gateway.NAME]` for each
     #[arg(value_name = "FILE.toml")]
@@ -45,12 +54,17 @@ pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
     }
 }
 
+/// The process of a group of libraries; started by `host` itself
+#[derive(Debug, Args)]
+#[command(hide = true)]
+pub(crate) struct GroupArgs {}
+
 /// Serves the libraries that the host names on standard input, and ends the process.
-pub(super) fn group() -> ! {
+pub(super) fn group(_: &GroupArgs) -> anyhow::Result<End> {
     nearcall_host::run_worker(io::stdin().lock())
 }
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall host services.toml
   nearcall host services.toml --check            is the file right?";

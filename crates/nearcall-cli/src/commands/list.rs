@@ -2,6 +2,7 @@
 //!
 //! **Not here:** finding and asking them, which is `nearcall::observe::names`.
 
+use clap::Args;
 use nearcall::control::{DescribeReply, MechanismUse, Object};
 use nearcall::observe::{NameEntry, NameProblem, PeerIdentity};
 use nearcall::server::Health;
@@ -18,7 +19,19 @@ use crate::args::JsonArgs;
 use crate::output;
 use crate::terminal::style;
 
-pub(super) fn run(args: &JsonArgs) -> anyhow::Result<End> {
+/// List the servers that listen by name: objects, process, use
+///
+/// Asks each server of this user over its own socket, for a second at most. One that does not
+/// answer is a row with the reason: it was killed, it is stopped, or the name is another
+/// user's.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
+
+pub(super) fn run(args: &ListArgs) -> anyhow::Result<End> {
     let names: Vec<_> = nearcall::observe::names()?.iter().map(Row::of).collect();
     let directory = runtime_dir::path();
     let has_directory = directory.exists();
@@ -36,7 +49,7 @@ pub(super) fn run(args: &JsonArgs) -> anyhow::Result<End> {
             ),
         });
     }
-    if args.json {
+    if args.format.json {
         output::json(&Document { schema: SCHEMA, directory, names })?;
     } else if !names.is_empty() {
         output::result(&text(&names, style()))?;
@@ -256,7 +269,7 @@ const HEAD: [(&str, Align, usize); 9] = [
 /// The column of the health.
 const HEALTH: usize = 8;
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall list
   nearcall list --json | jq -r '.names[] | [.name, .server.pid] | @tsv'";

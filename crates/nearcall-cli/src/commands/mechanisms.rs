@@ -2,6 +2,7 @@
 //!
 //! **Not here:** the facts, which are those of `nearcall_channel::mechanism`.
 
+use clap::Args;
 use nearcall_channel::{Capabilities, DataPath, Mechanism};
 use nearcall_results::report::document;
 use nearcall_results::report::lines::{Ink, Style};
@@ -14,9 +15,17 @@ use crate::args::JsonArgs;
 use crate::output;
 use crate::terminal::style;
 
-pub(super) fn run(args: &JsonArgs) -> anyhow::Result<End> {
+/// List the mechanisms, their capabilities, and what works here
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+pub(crate) struct MechanismsArgs {
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
+
+pub(super) fn run(args: &MechanismsArgs) -> anyhow::Result<End> {
     let rows: Vec<Row> = Mechanism::all().map(Row::of).collect();
-    if args.json {
+    if args.format.json {
         output::json(&Document { schema: SCHEMA, mechanisms: rows })?;
     } else {
         output::result(&text(&rows, style()))?;
@@ -217,7 +226,7 @@ const LEGEND: [(&str, &str); 13] = [
     ("waits", "how an end can wait; the default first"),
 ];
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall mechanisms
   nearcall mechanisms --json | jq '.mechanisms[] | select(.supported) | .name'";

@@ -18,13 +18,18 @@ use nearcall_os::signal::Interrupt;
 use nearcall_results::shape::Shape;
 
 use super::bench::{self, Cpus};
-use super::{End, Usage};
+use super::{End, Usage, command_line};
 use crate::args::{JsonArgs, PinArgs, PlacementArgs, SeedArgs, TimeArgs, value};
 use crate::output;
 use crate::terminal::style;
 
-/// Options of `profile`.
+/// Show where the time of one message goes
+///
+/// System calls are counted by ptrace, copies by the bytes that those moved. Switches, faults
+/// and CPU time come from an undisturbed run of at most 3 seconds, or --time. Stacks are
+/// sampled only where they are permitted; otherwise the output explains how to permit them.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct ProfileArgs {
     /// The mechanism; `nearcall mechanisms` lists them
     #[arg(value_name = "MECHANISM")]
@@ -65,8 +70,8 @@ pub(crate) struct ProfileArgs {
     pub(crate) format: JsonArgs,
 }
 
-pub(super) fn run(args: &ProfileArgs, arguments: &[OsString]) -> anyhow::Result<End> {
-    let plan = plan(args, arguments, &Cpus::read()).map_err(Usage)?;
+pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<End> {
+    let plan = plan(args, &command_line(), &Cpus::read()).map_err(Usage)?;
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
     let mut found = match bench::hooked(interrupt, |hooks| profile(&plan, hooks)) {
         Ok(found) => found,
@@ -118,7 +123,7 @@ fn plan(args: &ProfileArgs, arguments: &[OsString], cpus: &Cpus) -> Result<Profi
 /// The usual time of the undisturbed run and of the sampled one.
 const TIME: Duration = Duration::from_secs(3);
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall profile pipe                          one round trip of 1 KiB
   nearcall profile shm --wait block --size 64KiB

@@ -22,8 +22,13 @@ use super::{End, Usage};
 use crate::args::JsonArgs;
 use crate::output;
 
-/// Options of `report`.
+/// Write a page of figures and tables from stored runs
+///
+/// One HTML file that needs nothing else and no network. Runs of one machine complete each
+/// other, those of several stand side by side and are never averaged. Runs whose definitions
+/// differ are refused.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
     /// Stored runs, of one machine or of several
     #[arg(value_name = "RUN", required = true)]
@@ -230,7 +235,7 @@ const OTHERS: [(&str, &str); 8] = [
     ("report", "a result of `nearcall report --json`"),
 ];
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall report run.json -o report.html
   nearcall report all.json calls.json -o report.html

@@ -1,18 +1,22 @@
 //! `nearcall reproduce`: plans and runs studies.
 
-use std::ffi::OsString;
-
 use clap::Args;
 use nearcall_bench::footprint::ServiceFiles;
 use nearcall_studies::Study;
 use nearcall_studies::reproduce::StudiesPlan;
 
 use super::bench::{self, Cpus};
-use super::{End, Usage};
+use super::{End, Usage, command_line};
 use crate::args::RunArgs;
 
-/// Options of `reproduce`.
+/// Repeat published studies of IPC and check their claims
+///
+/// Each study by its own protocol: mechanisms with their synchronisation, sizes, counts,
+/// statistic, placement and load. Prints the paper's figures beside this machine's by the
+/// paper's statistic and by ours, and a verdict on each claim: CONFIRMED, REFUTED, INCONCLUSIVE
+/// or SKIPPED, with the evidence. All five take at most a quarter of an hour.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {
     /// A study: motorola, enea, wisconsin-latency, wisconsin-evaluation,
     /// short-comparison; or all
@@ -37,17 +41,18 @@ fn studies(name: &str) -> Result<Studies, String> {
     }
 }
 
-pub(super) fn run(args: &ReproduceArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+pub(super) fn run(args: &ReproduceArgs) -> anyhow::Result<End> {
     let plan = StudiesPlan {
         studies: args.study.0.clone(),
         services: Some(bench::program()),
         service_files: Some(ServiceFiles::find()),
-        options: bench::run_options(&args.run, None, arguments, &Cpus::read()).map_err(Usage)?,
+        options: bench::run_options(&args.run, None, &command_line(), &Cpus::read())
+            .map_err(Usage)?,
     };
     bench::measure_and_deliver(&args.run, |interrupt| bench::studies(&plan, interrupt))
 }
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall reproduce all                         all five: verdicts on 70 claims
   nearcall reproduce wisconsin-latency           one of them

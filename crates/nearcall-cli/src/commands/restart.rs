@@ -7,8 +7,15 @@ use super::End;
 use super::asked_server::{self, AskedHostArgs};
 use crate::output;
 
-/// Options of `restart`.
+/// Restart services of a host, without losing a call
+///
+/// The host reads its file again, starts new processes for the services that are named and for
+/// whatever has changed, and ends the ones before when the new ones serve. If one of them does
+/// not, nothing has changed.
+///
+/// Exit code: 0 the new processes serve; 1 nothing was restarted; 2 usage error.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct RestartArgs {
     /// Services to restart, though nothing about them has changed in the file
     #[arg(value_name = "SERVICE")]
@@ -29,7 +36,7 @@ pub(super) fn run(args: &RestartArgs) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall restart thermostat                    a new build of it, no call lost
   nearcall restart                               apply changes of the file";

@@ -14,8 +14,9 @@ use crate::args::JsonArgs;
 use crate::output;
 use crate::terminal::style;
 
-/// Options of `show`.
+/// Print the table of a stored run again
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct ShowArgs {
     /// A run that `bench` has stored, or a result of `bench memory`
     #[arg(value_name = "RUN.json")]
@@ -54,7 +55,7 @@ pub(super) fn run(args: &ShowArgs) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall show run.json
   nearcall show --all run.json | less

@@ -25,8 +25,11 @@ use crate::args::JsonArgs;
 use crate::output;
 use crate::terminal::style;
 
-/// Options of `status`.
+/// Show what the services of a host do, and what gateways have counted
+///
+/// Exit code: 0 the host, or the gateway, has answered; 1 it has not; 2 usage error.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
     /// Only this gateway, by its name; it may run without a host
     #[arg(value_name = "GATEWAY")]
@@ -272,7 +275,7 @@ const HEAD: [(&str, Align, usize); 8] = [
 /// The column of the state.
 const STATE: usize = 1;
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall status
   nearcall status front                          the gateway of this name

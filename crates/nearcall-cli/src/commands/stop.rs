@@ -20,8 +20,16 @@ use super::{End, asked_server};
 use crate::args::timeout;
 use crate::output;
 
-/// Options of `stop`.
+/// End a server as SIGTERM does, and wait for its process
+///
+/// The server finishes the calls under way and takes no more. It obeys its own user and root. A
+/// program that does not wait in `run_until_signal`, such as a host of services, gets SIGTERM.
+/// Of a server that was killed before, what it has left is removed.
+///
+/// Exit code: 0 the process has ended, or had been killed; 1 it has not, or the server refused;
+/// 2 usage error.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct StopArgs {
     /// The name or the address of the server
     #[arg(value_name = "NAME")]
@@ -123,7 +131,7 @@ impl fmt::Display for Shown {
 /// Longest wait for an answer of the server: one that runs no method needs a millisecond.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall stop thermostat
   nearcall stop unix:/run/room.sock --timeout 1m";

@@ -20,8 +20,19 @@ use crate::args::{JsonArgs, ask_timeout};
 use crate::output;
 use crate::terminal::style;
 
-/// Options of `switch`.
+/// Have clients of a server move to another mechanism, while calls go on
+///
+/// The server asks its clients, all of them unless --client or --connection chooses some. It
+/// obeys its own user and root, has to offer the mechanism, and must not forbid switches
+/// (`Limits::switches_per_minute_max`). A client in a loop moves at once, one without a loop
+/// when it next calls, and one whose calls are futures at one of these moments: until --timeout
+/// it is waited for, and after that it still moves. Prints what has become of each connection,
+/// and why one stays.
+///
+/// Exit code: 0 all of them use the mechanism; 1 some do not, or the server refused; 2 usage
+/// error.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct SwitchArgs {
     /// The name or the address of the server, or the number of its process
     #[arg(value_name = "PID|NAME")]
@@ -166,7 +177,7 @@ const HEAD: [(&str, Align, usize); 4] = [
 
 const AFTER: usize = 3;
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall switch thermostat shm-futex           all of its clients
   nearcall switch 4711 unix-stream --client 4712   by processes

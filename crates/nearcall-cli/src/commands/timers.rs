@@ -14,8 +14,14 @@ use crate::args::{OutputArgs, QuickArgs};
 use crate::progress::Progress;
 use crate::terminal::style;
 
-/// Options of `timers`.
+/// Measure clock overhead, resolution, sleep error and agreement
+///
+/// Compares clock_gettime, gettimeofday and the processor's counter, as two studies did: the
+/// cost of a reading, the smallest difference, the error of known sleeps, and the agreement of
+/// the clocks over the same spans. The counter is refused, with the reason, where it cannot be
+/// trusted. Takes about four seconds.
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub(crate) struct TimersArgs {
     #[command(flatten)]
     pub(crate) quick: QuickArgs,
@@ -43,7 +49,7 @@ fn measure(quick: bool, interrupt: Interrupt) -> ClockFindings {
     clocks::measure(&ClockOptions { quick, progress: &show }, &|| interrupt.interrupted())
 }
 
-pub(crate) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   nearcall timers
   nearcall timers --quick                        a first look, in one second

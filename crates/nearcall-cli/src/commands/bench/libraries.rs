@@ -10,14 +10,14 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::args::{LibrariesArgs, libraries_help};
-use crate::commands::End;
+use crate::args::LibrariesArgs;
+use crate::commands::{End, command};
 use crate::output;
 
 pub(super) fn run(args: &LibrariesArgs) -> anyhow::Result<End> {
     let program = match program(env::var_os(VARIABLE).map(PathBuf::from)) {
         Err(_) if asks_for_help(args) => {
-            output::result(&libraries_help())?;
+            output::result(&help())?;
             return Ok(End::Done);
         }
         program => program?,
@@ -30,6 +30,15 @@ pub(super) fn run(args: &LibrariesArgs) -> anyhow::Result<End> {
 /// The program prints its own help; without it there is that of this command.
 fn asks_for_help(args: &LibrariesArgs) -> bool {
     args.arguments.iter().any(|argument| argument == "--help" || argument == "-h")
+}
+
+/// Renders the help of this command.
+fn help() -> String {
+    let mut command = command();
+    command.build();
+    let bench = command.find_subcommand_mut("bench");
+    let libraries = bench.and_then(|bench| bench.find_subcommand_mut("libraries"));
+    libraries.map(|libraries| libraries.render_long_help().to_string()).unwrap_or_default()
 }
 
 fn program(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use nearcall_bench::bench_plan::BenchPlan;
 use nearcall_bench::experiment::{Experiment, measure};
 use nearcall_bench::peer;
@@ -10,7 +11,7 @@ use nearcall_os::signal::Interrupt;
 use nearcall_results::run::Run;
 use nearcall_studies::reproduce::{StudiesPlan, reproduce};
 
-use crate::commands::Usage;
+use crate::commands::{End, Usage};
 use crate::output;
 use crate::progress::Progress;
 
@@ -57,18 +58,23 @@ pub(in crate::commands) fn program() -> Program {
     Program::current(&[PEER_VERB])
 }
 
+/// A process that a measurement starts; started by `bench` itself
+#[derive(Debug, Args)]
+#[command(hide = true)]
+pub(in crate::commands) struct PeerArgs {}
+
 /// Runs the second process. The runner writes requests to its standard input and reads results
 /// from its standard output.
-pub(in crate::commands) fn peer() -> ExitCode {
+pub(in crate::commands) fn peer(_: &PeerArgs) -> anyhow::Result<End> {
     match peer::run_with(&nearcall_studies::methods::Methods) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => Ok(End::Done),
         // The runner gets the reason too; a user who typed the verb sees it only here.
         Err(reason) => {
             output::diagnostic(&format!("error: {PEER_VERB}: {reason}"));
-            ExitCode::FAILURE
+            Ok(End::Code(ExitCode::FAILURE))
         }
     }
 }
 
-/// The hidden verb, as `args.rs` has it.
+/// The hidden verb, as the table in `commands.rs` has it.
 const PEER_VERB: &str = "peer-process";
