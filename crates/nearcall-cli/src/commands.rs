@@ -70,8 +70,11 @@ fn verbs() -> Vec<Verb> {
 struct Verb {
     name: &'static str,
     arguments: fn(Command) -> Command,
-    run: Box<dyn Fn(&ArgMatches) -> Result<anyhow::Result<End>, clap::Error>>,
+    run: Run,
 }
+
+/// Reads the arguments of a verb, and runs it if they can be read.
+type Run = Box<dyn Fn(&ArgMatches) -> Result<anyhow::Result<End>, clap::Error>>;
 
 /// Makes a row of the table. The arguments that `run` takes bring their options and their help.
 fn verb<A: Args + 'static>(name: &'static str, run: fn(&A) -> anyhow::Result<End>) -> Verb {
