@@ -1,7 +1,7 @@
 //! The program nearcall: its exit code, and nothing else.
 //!
-//! The verbs are a table in `commands.rs`; each is a file in `commands/`, with its arguments; results
-//! go out through `output.rs`.
+//! The verbs are a table in `commands.rs`; each is a file in `commands/`, with its arguments;
+//! results go out through `output.rs`.
 #![forbid(unsafe_code)]
 
 mod args;
