@@ -163,8 +163,8 @@ impl Address {
         let why = if address.is_remote() {
             NOT_LISTENED.to_owned()
         } else if let Some(Via::Automatic) = address.via {
-            "`via=auto` is for clients; a server says by `Limits::switches_per_minute_max` how \
-             often they may move to another mechanism"
+            "`via=auto` is for clients; a server says by its limit \
+             `switches_per_minute_max` how often they may move to another mechanism"
                 .to_owned()
         } else if let Some(via) = address.via {
             format!(
@@ -174,12 +174,12 @@ impl Address {
         } else if let Some(user) = &address.user {
             format!(
                 "`user={user}` is for clients, which demand the user of a server by it; which \
-                 users a server lets in, it says by `ListenOptions::users`"
+                 users a server lets in, it says by its option `users`"
             )
         } else if let Some(instance) = &address.instance {
             format!(
                 "`#{instance}` is for clients: an address has all objects of its server; leave it \
-                 out, and register the object by `register_as(\"{instance}\", ..)`"
+                 out, and register the object as `{instance}`"
             )
         } else if address.trust() == Trust::Yes {
             "a server trusts `no` client, or those of the `same-user`".to_owned()
@@ -192,7 +192,7 @@ impl Address {
     /// Returns the error of a server whose loops have no clients of their own.
     pub(crate) fn only_in_one_loop(&self) -> BadAddress {
         let why = "`inproc:` is for clients of the same event loop, and the loops of \
-                   `Server::builder()` have none: use `unix:@NAME`";
+                   a server with threads of its own have none: use `unix:@NAME`";
         BadAddress { text: self.to_string(), why: why.to_owned() }
     }
 

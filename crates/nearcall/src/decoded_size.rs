@@ -165,7 +165,7 @@ fn too_large(message_bytes: usize, max: u32) -> Status {
     Status::resource_exhausted(format!(
         "decoding the message of {message_bytes} bytes would take more than {max} bytes beyond \
          that, as it has very many small elements; send fewer of them, or a stream, or raise \
-         `Limits::decoded_bytes_max` of the end that receives it"
+         the limit `decoded_bytes_max` of the end that receives it"
     ))
 }
 

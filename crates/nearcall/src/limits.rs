@@ -705,8 +705,8 @@ impl Limits {
         let (own, max) = (self.message_bytes_max, MESSAGE_BYTES_MAX_CEILING);
         if own > max {
             return Err(format!(
-                "`Limits::message_bytes_max` is {own} bytes, above the largest that is supported, \
-                 {max} bytes"
+                "the limit `message_bytes_max` is {own} bytes, above the largest that is \
+                 supported, {max} bytes"
             ));
         }
         for (name, is_zero) in [
@@ -717,12 +717,12 @@ impl Limits {
             ("connections_per_uid_max", self.connections_per_uid_max == 0),
         ] {
             if is_zero {
-                return Err(format!("`Limits::{name}` is 0, so that no client could call"));
+                return Err(format!("the limit `{name}` is 0, so that no client could call"));
             }
         }
         if self.unread_timeout.is_zero() {
             return Err(
-                "`Limits::unread_timeout` is 0, so that each client would be cut off whose \
+                "the limit `unread_timeout` is 0, so that each client would be cut off whose \
                         replies wait for room"
                     .to_owned(),
             );
@@ -731,7 +731,7 @@ impl Limits {
         let (least, most) = (channel::BUFFER_BYTES_MIN, channel::BUFFER_BYTES_MAX);
         if !(least..=most).contains(&room) {
             return Err(format!(
-                "`Limits::room_bytes` is {room} bytes, and not between {least} and {most} bytes"
+                "the limit `room_bytes` is {room} bytes, and not between {least} and {most} bytes"
             ));
         }
         Ok(())

@@ -59,7 +59,7 @@ impl ListenPolicy {
         }
         Err(format!(
             "user {uid} with group {gid} is not one of those that this server lets in: have it add \
-             the user to `ListenOptions::users`, or the group to `ListenOptions::groups`"
+             the user to its option `users`, or the group to its option `groups`"
         ))
     }
 

@@ -241,7 +241,7 @@ fn no_access(path: &Path, error: &io::Error) -> io::Error {
     let text = match seen {
         Some((at, file)) if at == path => format!(
             "user {own} may not connect to the socket {} ({}): have its server let this user in \
-             (`ListenOptions::users`, `groups` or `socket_mode`), or connect as its user",
+             by its options `users`, `groups` or `socket_mode`, or connect as its user",
             path.display(),
             owned(&file)
         ),

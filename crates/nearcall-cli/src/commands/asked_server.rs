@@ -97,7 +97,7 @@ pub(super) fn is_elsewhere(process: Option<&PeerIdentity>, claimed: Option<i32>)
 /// Returns a failure of asking as the user of a command needs it: a program could wait for a
 /// server, a command line cannot.
 pub(super) fn failure(status: Status) -> anyhow::Error {
-    let text = status.message().replace(", or wait for it with Client::hunt", "");
+    let text = status.message().replace(", or hunt for it, which waits until it is there", "");
     match text.len() == status.message().len() {
         true => status.into(),
         false => Status::new(status.code(), text).into(),

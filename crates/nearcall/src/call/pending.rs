@@ -267,8 +267,8 @@ fn not_in_a_loop(binding: &Binding) -> Status {
     let service = interface.rsplit('.').next().unwrap_or(interface);
     Status::failed_precondition(format!(
         "a started call of a client without a loop cannot be awaited, since that would block the \
-         executor: await a call of `{service}AsyncCaller`, or take this one by \
-         `PendingCall::wait`; it was cancelled"
+         executor: await a call of `{service}AsyncCaller`, or wait for this one; \
+         it was cancelled"
     ))
 }
 

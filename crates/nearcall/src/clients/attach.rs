@@ -272,7 +272,7 @@ impl Client {
         if let At::Remote(url) = &parsed.at {
             return Err(Status::invalid_argument(format!(
                 "{url}: the end of a server on another machine is learned by the call that meets \
-                 it; wait for it with `Client::hunt`"
+                 it; hunt for the next one"
             )));
         }
         if let Some(interval) = options.ping

@@ -369,7 +369,7 @@ pub(super) fn open_first<T>(
 /// Returns the status of a call for which no second connection is made.
 pub(super) fn connects_once(reason: &Status) -> Status {
     Status::unavailable(format!(
-        "{}; this client connects once (`ReconnectPolicy::Never`): make another one",
+        "{}; this client connects once (its policy is never to reconnect): make another one",
         reason.message()
     ))
 }
@@ -420,7 +420,7 @@ pub(super) fn no_listener(at: &At) -> Status {
 }
 
 /// What to do where no server listens.
-const START_IT: &str = "start the server, or wait for it with Client::hunt";
+const START_IT: &str = "start the server, or hunt for it, which waits until it is there";
 
 pub(super) fn connect_failure(
     at: &At,

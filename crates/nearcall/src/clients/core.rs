@@ -87,7 +87,7 @@ impl ClientCore {
         }
         Err(Status::resource_exhausted(format!(
             "the metadata of {bytes} bytes are above the limit of {max} bytes of the client; \
-             raise its `Limits::metadata_bytes_max`"
+             raise its limit `metadata_bytes_max`"
         )))
     }
 

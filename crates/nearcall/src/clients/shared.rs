@@ -217,7 +217,7 @@ impl ClientShared {
             let kind = if is_shared { "shared connections" } else { "connections of threads" };
             return Err(Status::resource_exhausted(format!(
                 "this client has {open} {kind}, and its limit is {max}: raise \
-                 `Limits::client_connections_max`, or use fewer addresses or threads"
+                 the limit `client_connections_max`, or use fewer addresses or threads"
             )));
         }
         accounts.last += 1;

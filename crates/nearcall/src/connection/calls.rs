@@ -184,8 +184,8 @@ impl<H: Host> Connection<H> {
     pub(super) fn no_call_slot(&self) -> Status {
         Status::resource_exhausted(match self.may_keep_results() {
             true => format!(
-                "too many open calls, on the way to {}: `Limits::calls_max` of either end; try \
-                 again when one has ended",
+                "too many open calls, on the way to {}: the limit `calls_max` of either end; \
+                 try again when one has ended",
                 self.name
             ),
             false => format!(
@@ -201,7 +201,7 @@ impl<H: Host> Connection<H> {
     pub(crate) fn no_call_slot_in_time(&self) -> Status {
         Status::deadline_exceeded(format!(
             "no call to {} ended in time to make room for another one: too many open calls, \
-             `Limits::calls_max` of either end; the method has not run",
+             the limit `calls_max` of either end; the method has not run",
             self.name
         ))
     }

@@ -109,7 +109,7 @@ impl<H: Host> Connection<H> {
     pub(super) fn metadata_too_large(&self, metadata_bytes: usize) -> Status {
         Status::resource_exhausted(format!(
             "the metadata of {metadata_bytes} bytes are above the limit of {} bytes that client \
-             and server have agreed on; raise `Limits::metadata_bytes_max` of both",
+             and server have agreed on; raise the limit `metadata_bytes_max` of both",
             self.metadata_bytes_max.get(),
         ))
     }
@@ -123,7 +123,7 @@ impl<H: Host> Connection<H> {
         let owner = if is_of_peer == self.serves.is_some() { "client" } else { "server" };
         Status::resource_exhausted(format!(
             "the {what} of {message_bytes} bytes is above the message limit of {max} bytes of the \
-             {owner}; raise its `Limits::message_bytes_max`"
+             {owner}; raise its limit `message_bytes_max`"
         ))
     }
 }

@@ -66,7 +66,7 @@ impl<H: Host> Connection<H> {
         if !switching.is_possible() {
             return Err(Err(Status::failed_precondition(
                 "this server does not let its connections switch: its program sets \
-                 `Limits::switches_per_minute_max` to 0",
+                 the limit `switches_per_minute_max` to 0",
             )));
         }
         if let Some(ask) = &switching.ask {

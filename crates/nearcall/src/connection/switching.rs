@@ -347,7 +347,7 @@ impl<H: Host> Connection<H> {
         switching.end(Err(match reason {
             SwitchReason::TooOften => Status::resource_exhausted(
                 "the client has switched as often in a minute as this server allows: \
-                 `Limits::switches_per_minute_max`; try again later",
+                 its limit `switches_per_minute_max`; try again later",
             ),
             reason => Status::unavailable(format!("this server does not switch: {reason}")),
         }));

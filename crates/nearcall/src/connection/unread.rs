@@ -90,7 +90,7 @@ impl<H: Host> Connection<H> {
                 (inner.outbox.len(), inner.outbox.bytes() + inner.endpoint.unsent_bytes())
             };
             self.disconnect_slow_reader(format!(
-                "{} has read nothing for {:?}, `Limits::unread_timeout` of the server, while \
+                "{} has read nothing for {:?}, the limit `unread_timeout` of the server, while \
                  {messages} messages with {bytes} bytes waited for it: read replies while calls \
                  are under way, or raise that limit",
                 self.name, self.unread.timeout

@@ -207,7 +207,7 @@ impl<H: Host> Connection<H> {
             let why = match may_move {
                 true => "it has a unix socket, over which it switches",
                 false => {
-                    "the server does not allow it (`Limits::switches_per_minute_max`, `allow=`)"
+                    "the server does not allow it (its limit `switches_per_minute_max`, `allow=`)"
                 }
             };
             let text = format!("this connection moves to no shared memory by a meeting: {why}");

@@ -320,6 +320,6 @@ fn an_interface_without_a_description_is_judged_by_its_length() {
     let bytes = vec![0; 1000];
     let message = MessageType { interface: &BARE, method: 1, part: Part::Request };
     let check = |max| check_long(&Body::copied(&bytes), message, max);
-    assert!(check(15_999).unwrap_err().message().contains("Limits::decoded_bytes_max"));
+    assert!(check(15_999).unwrap_err().message().contains("limit `decoded_bytes_max`"));
     check(16_000).unwrap();
 }

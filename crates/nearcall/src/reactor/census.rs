@@ -81,13 +81,13 @@ impl Census {
         if counts.loops.iter().map(|one| one.connections).sum::<usize>() >= max {
             return Err(format!(
                 "the server has {max} connections, its limit; close some, or raise its \
-                 `Limits::connections_max`"
+                 limit `connections_max`"
             ));
         }
         if counts.by_uid.get(&uid).copied().unwrap_or(0) >= per_uid_max {
             return Err(format!(
                 "this user has {per_uid_max} connections to the server, its limit; close some, or \
-                 raise its `Limits::connections_per_uid_max`"
+                 raise its limit `connections_per_uid_max`"
             ));
         }
         Ok(())

@@ -213,7 +213,7 @@ impl Server for BuiltIn {
             return Err(Status::failed_precondition(remedy));
         }
         let text = format!(
-            "the program of this server does not wait in `run_until_signal`: end it by a signal to \
+            "the program of this server does not wait for its end: end it by a signal to \
              process {pid}"
         );
         let refusal = Status::failed_precondition(text);

@@ -80,8 +80,8 @@ impl fmt::Display for ListenError {
             Self::Rendezvous(address, error) => match &**error {
                 HandshakeError::AddressInUse(..) => write!(
                     f,
-                    "{error}; to serve one address in several threads, use \
-                     `Server::builder().threads(n)`"
+                    "{error}; to serve one address in several threads, have \
+                     one server with several threads"
                 ),
                 error => write!(f, "cannot listen at {address}: {error}"),
             },
@@ -118,14 +118,13 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Threads(0) => f.write_str(
-                "a server with `threads(0)` would serve nothing: use 1 to \
-                 `std::thread::available_parallelism()`, or `Server::new(&event_loop)` for a \
-                 server in this thread",
+                "a server with 0 `threads` would serve nothing: use 1 to as many as the process \
+                 has CPUs, or make the server in an event loop of this thread",
             ),
             Self::Threads(threads) => write!(
                 f,
-                "`threads({threads})` is above the {SERVER_THREADS_MAX} that a server may have: \
-                 use at most `std::thread::available_parallelism()`"
+                "{threads} `threads` are above the {SERVER_THREADS_MAX} that a server may have: \
+                 use at most as many as the process has CPUs"
             ),
             Self::Register(error) => error.fmt(f),
             Self::Listen(error) => error.fmt(f),
@@ -168,7 +167,7 @@ impl fmt::Display for ServerError {
             Self::StillRunning(threads) => write!(
                 f,
                 "the server was stopped, and a method still runs in {}: have methods that wait \
-                 look at `Context::is_cancelled`",
+                 ask whether their call is cancelled",
                 threads.join(", ")
             ),
             Self::Signals(why) => write!(f, "cannot wait for SIGTERM and SIGINT: {why}"),

@@ -137,14 +137,14 @@ impl ListenOptions {
         let offered = match (address.allow, self.mechanisms) {
             (Some(allow), Some(own)) if allow != own => {
                 return Err(format!(
-                    "`?allow={allow}` in the address contradicts `ListenOptions::mechanisms`, \
+                    "`?allow={allow}` in the address contradicts the option `mechanisms`, \
                      {own}: say it in one place"
                 ));
             }
             (allow, own) => allow.or(own).unwrap_or_default(),
         };
         if offered.is_empty() {
-            return Err("`ListenOptions::mechanisms` names none, so no client could connect".into());
+            return Err("the option `mechanisms` names none, so no client could connect".into());
         }
         self.check_place(address)?;
         let access = self.access(address)?;
@@ -160,22 +160,22 @@ impl ListenOptions {
         let has_file = matches!(&address.at, At::Socket(Place::Name(_) | Place::Path(_)));
         let names_users = self.users.is_some() || self.groups.is_some();
         if names_users && !is_local {
-            return Err("`ListenOptions::users` and `groups` need a unix socket: elsewhere the \
+            return Err("the options `users` and `groups` need a unix socket: elsewhere the \
                         kernel knows no user of a client"
                 .into());
         }
         if let Some(offered) = self.mechanisms {
             let checked = address.at.check_offered(offered);
-            checked.map_err(|why| format!("`ListenOptions::mechanisms`: {why}"))?;
+            checked.map_err(|why| format!("the option `mechanisms`: {why}"))?;
         }
         if (self.socket_mode.is_some() || self.socket_owner.is_some()) && !has_file {
-            return Err("`ListenOptions::socket_mode` and `socket_owner` need a socket with a \
+            return Err("the options `socket_mode` and `socket_owner` need a socket with a \
                         file: `NAME` or `unix:/path`"
                 .into());
         }
         let is_empty = |ids: &Option<Vec<u32>>| ids.as_ref().is_none_or(Vec::is_empty);
         if names_users && is_empty(&self.users) && is_empty(&self.groups) {
-            return Err("`ListenOptions::users` and `groups` name none, so no client could \
+            return Err("the options `users` and `groups` name none, so no client could \
                         connect"
                 .into());
         }
@@ -191,13 +191,14 @@ impl ListenOptions {
         });
         if mode & !0o777 != 0 {
             return Err(format!(
-                "`socket_mode({mode:#o})` has bits above 0o777, which a socket does not have"
+                "the option `socket_mode` is {mode:#o}: it has bits above 0o777, which a socket \
+                 does not have"
             ));
         }
         if mode & 0o222 == 0 {
             return Err(format!(
-                "`socket_mode({mode:#o})` lets no process connect: that takes the right to write, \
-                 as 0o600 gives it"
+                "the option `socket_mode` is {mode:#o}: it lets no process connect, which takes \
+                 the right to write, as 0o600 gives it"
             ));
         }
         let server = process::user_id();
@@ -215,19 +216,19 @@ impl ListenOptions {
                 if let Some(uid) =
                     self.users.iter().flatten().find(|uid| ![0, server].contains(uid))
                 {
-                    return Err(cannot_enter(format!("user {uid} of `ListenOptions::users`")));
+                    return Err(cannot_enter(format!("user {uid} of the option `users`")));
                 }
                 if mode & 0o066 != 0 {
                     return Err(cannot_enter(format!(
-                        "another user that `socket_mode({mode:#o})` lets in"
+                        "another user that the `socket_mode` {mode:#o} lets in"
                     )));
                 }
             }
             At::Socket(Place::Path(path)) => {
                 if let Some(uid) = other.filter(|_| mode & 0o022 == 0) {
                     return Err(format!(
-                        "user {uid} of `ListenOptions::users` cannot connect: \
-                         `socket_mode({mode:#o})` lets in user {owner} only"
+                        "user {uid} of the option `users` cannot connect: \
+                         the `socket_mode` {mode:#o} lets in user {owner} only"
                     ));
                 }
                 check_entry(path, mode, owner)?;
@@ -247,7 +248,7 @@ fn check_entry(path: &Path, mode: u32, owner: u32) -> Result<(), String> {
     let (directory, own_mode) = (directory.display(), metadata.mode() & 0o777);
     let needs = |client: &str, bit: u32| {
         format!(
-            "`socket_mode({mode:#o})` lets {client} in, and the directory {directory} with mode \
+            "the `socket_mode` {mode:#o} lets {client} in, and the directory {directory} with mode \
              {own_mode:04o} does not: give it the right to enter, {bit:#o}, or use another"
         )
     };

@@ -277,7 +277,7 @@ impl Shared {
         drop(state);
         let status = Status::resource_exhausted(format!(
             "no thread for a method that blocks could be started: {error}; raise the limit of \
-             threads of this user or lower `BlockingPoolBuilder::threads`"
+             threads of this user, or have the pool use fewer `threads`"
         ));
         for job in take(&first).into_iter().chain(left) {
             job.call.refuse(&status);

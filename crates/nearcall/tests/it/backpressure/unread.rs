@@ -23,7 +23,7 @@ fn a_caller_that_never_reads_is_cut_off_with_the_reason() {
         for status in failed {
             assert_eq!(status.code(), Code::Unavailable, "{way}: {status}");
             // Over TCP there is no line beside the messages.
-            for part in ["`Limits::unread_timeout` of the server", "200ms", "read replies"] {
+            for part in ["the limit `unread_timeout` of the server", "200ms", "read replies"] {
                 assert!(*way == "tcp" || status.message().contains(part), "{way}: {status}");
             }
         }
