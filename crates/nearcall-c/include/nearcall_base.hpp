@@ -209,6 +209,8 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : held_(std::in_place_index<0>, std::move(value)) {}
+  // A value made of nothing, to be filled where it lies.
+  explicit Result(std::in_place_t) : held_(std::in_place_index<0>) {}
   Result(Status status) : held_(std::in_place_index<1>, std::move(status)) {
     if (std::get<1>(held_).ok()) std::get<1>(held_) = Status(Code::Internal, "OK without a value");
   }
@@ -278,6 +280,13 @@ class Bytes {
 
 namespace detail {
 
+// Whether a message can be encoded by the sizes that ByteSizeLong has left in it.
+template <class M, class = void>
+struct KeepsSizes : std::false_type {};
+template <class M>
+struct KeepsSizes<M, std::void_t<decltype(std::declval<const M&>().SerializeWithCachedSizesToArray(
+                         std::declval<std::uint8_t*>()))>> : std::true_type {};
+
 // A message on its way to the library: encoded here, or where its owner has it.
 class Encoded {
  public:
@@ -296,7 +305,9 @@ class Encoded {
         large_.resize(size);
         into = large_.data();
       }
-      if (!message.SerializeToArray(into, static_cast<int>(size)))
+      if constexpr (KeepsSizes<M>::value)
+        message.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(into));
+      else if (!message.SerializeToArray(into, static_cast<int>(size)))
         status_ = Status(Code::InvalidArgument, "the message cannot be encoded");
       view_ = view(std::string_view(into, size));
     }
@@ -318,10 +329,10 @@ class Encoded {
 
 template <class M>
 Result<M> decode(std::string_view encoded, Code code) {
-  M message;
+  Result<M> message(std::in_place);
   const bool fits = encoded.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max());
-  if (!fits || !message.ParseFromArray(encoded.data(), static_cast<int>(encoded.size())))
-    return Status(code, "the message cannot be decoded: is it of another type?");
+  if (!fits || !message->ParseFromArray(encoded.data(), static_cast<int>(encoded.size())))
+    message = Status(code, "the message cannot be decoded: is it of another type?");
   return message;
 }
 

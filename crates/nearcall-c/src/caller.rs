@@ -89,9 +89,9 @@ impl Border {
     pub(crate) fn request<'a>(
         &'a self,
         request: nearcall_view,
-        options: *const nearcall_call_options,
+        options: Option<&nearcall_call_options>,
     ) -> Result<Request<'a>, Status> {
-        match self.options("options", options)? {
+        match options {
             Some(options) if options.loan.id != 0 => {
                 self.lent_message(options.loan, request).map(Request::Lent)
             }
@@ -103,13 +103,13 @@ impl Border {
     pub(crate) fn with_caller<R>(
         &self,
         caller: nearcall_caller,
-        options: *const nearcall_call_options,
+        options: Option<&nearcall_call_options>,
         call: impl FnOnce(&DynamicCaller) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        match self.options("options", options)? {
+        match options {
             None => handles::with(caller.id, |caller: &Caller| call(&caller.blocking)),
             Some(options) => {
-                let options = self.call_options(&options)?;
+                let options = self.call_options(options)?;
                 handles::with(caller.id, |caller: &Caller| call(&caller.blocking.with(options)))
             }
         }
@@ -119,10 +119,9 @@ impl Border {
     pub(crate) fn notified_caller(
         &self,
         caller: nearcall_caller,
-        options: *const nearcall_call_options,
+        options: Option<&nearcall_call_options>,
     ) -> Result<AsyncDynamicCaller, Status> {
-        let options = self.options("options", options)?;
-        let options = options.map(|options| self.call_options(&options)).transpose()?;
+        let options = options.map(|options| self.call_options(options)).transpose()?;
         handles::with(caller.id, |caller: &Caller| {
             Ok(match options {
                 None => caller.notified.clone(),
@@ -183,9 +182,10 @@ pub unsafe extern "C" fn nearcall_call_method(
             at.put("reply", reply, give_bytes(Bytes::new()))?;
             at.put_if_wanted(metadata, std::ptr::null_mut);
             // First, since the call uses up its loan in any case.
-            let request = at.request(request, options)?;
+            let options = at.options("options", options)?;
+            let request = at.request(request, options.as_ref())?;
             let (method, request) = (at.text("method", method)?, request.as_slice());
-            let encoded = at.with_caller(caller, options, |caller| {
+            let encoded = at.with_caller(caller, options.as_ref(), |caller| {
                 if metadata.is_null() {
                     return caller.call(method, &request);
                 }
@@ -210,9 +210,10 @@ pub unsafe extern "C" fn nearcall_send(
     unsafe {
         border(|at| {
             // First, since the call uses up its loan in any case.
-            let request = at.request(request, options)?;
+            let options = at.options("options", options)?;
+            let request = at.request(request, options.as_ref())?;
             let (method, request) = (at.text("method", method)?, request.as_slice());
-            at.with_caller(caller, options, |caller| caller.send(method, &request))
+            at.with_caller(caller, options.as_ref(), |caller| caller.send(method, &request))
         })
     }
 }

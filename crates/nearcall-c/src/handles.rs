@@ -100,12 +100,16 @@ pub(crate) fn with<T: Kind + Send + Sync, R>(
     // After the thread's own end there is no such place.
     let last = LAST.try_with(Cell::take).ok().flatten();
     let last = last.filter(|last| (last.0, last.1) == (id, freed));
-    let held = match last.and_then(|last| last.2.upgrade()) {
-        Some(held) => held,
-        None => get::<T>(id)? as Shared,
+    let (held, weak) = match last.and_then(|last| Some((last.2.upgrade()?, last.2))) {
+        Some(found) => found,
+        None => {
+            let held: Shared = get::<T>(id)?;
+            let weak = Arc::downgrade(&held);
+            (held, weak)
+        }
     };
     let result = held.downcast_ref().ok_or_else(|| unknown::<T>(id)).and_then(use_it);
-    let _ = LAST.try_with(|last| last.set(Some((id, freed, Arc::downgrade(&held)))));
+    let _ = LAST.try_with(|last| last.set(Some((id, freed, weak))));
     result
 }
 

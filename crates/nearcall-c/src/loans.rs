@@ -72,7 +72,9 @@ pub unsafe extern "C" fn nearcall_loan_new(
         border(|at| {
             at.place("loan", loan)?;
             at.place("data", data)?;
-            at.lend(at.with_caller(caller, options, |caller| caller.loan(size))?, loan, data)
+            let options = at.options("options", options)?;
+            let lent = at.with_caller(caller, options.as_ref(), |caller| caller.loan(size))?;
+            at.lend(lent, loan, data)
         })
     }
 }

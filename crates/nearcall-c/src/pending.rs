@@ -42,9 +42,10 @@ pub unsafe extern "C" fn nearcall_start(
         border(|at| {
             at.place("pending", pending)?;
             // First, since the call uses up its loan in any case.
-            let request = at.request(request, options)?;
+            let options = at.options("options", options)?;
+            let request = at.request(request, options.as_ref())?;
             let (method, request) = (at.text("method", method)?, request.as_slice());
-            let started = at.with_caller(caller, options, |caller| {
+            let started = at.with_caller(caller, options.as_ref(), |caller| {
                 caller.start(method, &request).ensure_started()
             })?;
             let started = Pending(Cell::new(Some(started)));
@@ -75,10 +76,11 @@ pub unsafe extern "C" fn nearcall_start_notified(
     unsafe {
         border(|at| {
             let pending = at.place("pending", pending)?;
-            let request = at.request(request, options)?.into_encoded();
+            let options = at.options("options", options)?;
+            let request = at.request(request, options.as_ref())?.into_encoded();
             let method = at.text("method", method)?.to_owned();
             let done = done.ok_or_else(|| is_null("done"))?;
-            let caller = at.notified_caller(caller, options)?;
+            let caller = at.notified_caller(caller, options.as_ref())?;
             let work = async move { caller.call_with_metadata(&method, &request).await };
             // `done` may use it, so it is written first.
             let id = handles::next_id();

@@ -56,9 +56,10 @@ pub unsafe extern "C" fn nearcall_open_reply_stream(
     unsafe {
         border(|at| {
             // First, since the call uses up its loan in any case.
-            let request = at.request(request, options)?;
+            let options = at.options("options", options)?;
+            let request = at.request(request, options.as_ref())?;
             let (method, request) = (at.text("method", method)?, request.as_slice());
-            open(at, caller, options, stream, |caller| {
+            open(at, caller, options.as_ref(), stream, |caller| {
                 Ok((None, Some(caller.open_reply_stream(method, &request)?)))
             })
         })
@@ -77,8 +78,9 @@ pub unsafe extern "C" fn nearcall_open_request_stream(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
+            let options = at.options("options", options)?;
             let method = at.text("method", method)?;
-            open(at, caller, options, stream, |caller| {
+            open(at, caller, options.as_ref(), stream, |caller| {
                 Ok((Some(Requests::WithReply(caller.open_request_stream(method)?)), None))
             })
         })
@@ -96,8 +98,9 @@ pub unsafe extern "C" fn nearcall_open_both_streams(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
+            let options = at.options("options", options)?;
             let method = at.text("method", method)?;
-            open(at, caller, options, stream, |caller| {
+            open(at, caller, options.as_ref(), stream, |caller| {
                 let (requests, replies) = caller.open_both_streams(method)?;
                 Ok((Some(Requests::Alone(requests)), Some(replies)))
             })
@@ -109,7 +112,7 @@ pub unsafe extern "C" fn nearcall_open_both_streams(
 fn open(
     at: &Border,
     caller: nearcall_caller,
-    options: *const nearcall_call_options,
+    options: Option<&nearcall_call_options>,
     stream: *mut nearcall_stream,
     open: impl FnOnce(
         &DynamicCaller,

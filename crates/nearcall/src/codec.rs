@@ -331,6 +331,7 @@ impl Message for Encoded {
     fn merge(&mut self, mut buf: impl Buf) -> Result<(), DecodeError> {
         let all = buf.remaining();
         *self = match buf.chunk().len() {
+            _ if all == 0 => Self::default(),
             whole if whole >= all => Self::from(buf.copy_to_bytes(all)),
             _ => {
                 let mut parts = Vec::new();
