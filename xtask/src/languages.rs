@@ -187,7 +187,9 @@ impl Layout {
     /// Builds the program `nearcall`, which generates code.
     fn generator(&self) -> io::Result<PathBuf> {
         let mut build = Command::new("cargo");
-        build.current_dir(&self.root).args(["build", "--quiet", "--package", "nearcall-cli"]);
+        // Without `--package`: the features of packages are those of `cargo test`, which has built
+        // it in the profile `dev`.
+        build.current_dir(&self.root).args(["build", "--quiet", "--bin", "nearcall"]);
         succeed(build.args(["--profile", self.profile]))?;
         Ok(self.archive.with_file_name("nearcall"))
     }
