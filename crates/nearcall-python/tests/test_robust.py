@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import time
+import tracemalloc
 import unittest
 
 import nearcall
@@ -129,15 +130,23 @@ class Growth(TestCase):
     """Objects and memory after many calls of each kind."""
 
     SECONDS = 60 + CALLS
+    #: What caches may take, in bytes.
+    CACHED_MAX = 16384
+
+    def setUp(self):
+        super().setUp()
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
 
     def grows(self, call):
-        """Returns how many objects and blocks are left of the calls."""
+        """Returns how many objects, blocks and bytes are left of the calls."""
 
         def counts():
             # The other end sees the end of the last calls a little later.
             time.sleep(0.2)
             gc.collect()
-            return len(gc.get_objects()), sys.getallocatedblocks()
+            traced = tracemalloc.get_traced_memory()[0]
+            return len(gc.get_objects()), sys.getallocatedblocks(), traced
 
         for _ in range(50):
             call()
@@ -149,11 +158,13 @@ class Growth(TestCase):
     def check(self, kinds):
         for name, call in kinds.items():
             with self.subTest(name):
-                objects, blocks = self.grows(call)
+                objects, blocks, traced = self.grows(call)
                 if "NEARCALL_CALLS" in os.environ:
-                    print(f"{name}: {CALLS} calls left {objects} objects, {blocks} blocks")
+                    left = f"{objects} objects, {blocks} blocks, {traced} bytes"
+                    print(f"{name}: {CALLS} calls left {left}", flush=True)
                 self.assertLess(objects, 100)
                 self.assertLess(blocks, CALLS)
+                self.assertLess(traced, self.CACHED_MAX + CALLS)
 
     def test_threads(self):
         with serving() as address:

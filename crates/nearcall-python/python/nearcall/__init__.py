@@ -27,6 +27,13 @@ from nearcall._channel import (
     hunt,
 )
 from nearcall._errors import RpcError, StatusCode
+from nearcall._interceptors import (
+    ClientCallDetails,
+    ClientInterceptor,
+    HandlerCallDetails,
+    ServerInterceptor,
+    intercept_channel,
+)
 from nearcall._native import VERSION as __version__
 from nearcall._server import Server, ServicerContext, server
 from nearcall import aio
@@ -37,12 +44,16 @@ __all__ = [
     "Call",
     "Channel",
     "Client",
+    "ClientCallDetails",
+    "ClientInterceptor",
+    "HandlerCallDetails",
     "Loan",
     "Notice",
     "Oneway",
     "ReplyIterator",
     "RpcError",
     "Server",
+    "ServerInterceptor",
     "ServicerContext",
     "StatusCode",
     "StreamStream",
@@ -55,5 +66,6 @@ __all__ = [
     "borrows",
     "connect",
     "hunt",
+    "intercept_channel",
     "server",
 ]

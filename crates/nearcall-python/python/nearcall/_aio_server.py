@@ -31,7 +31,7 @@ async def _requests(
         item = await Step(context._call.receive(fields))
         if item is None:
             return
-        yield context.parse(parse, item)
+        yield context.parse(method, parse, item)
 
 
 async def _serve(method: codegen.Method, behaviour: Callable[..., Any], call: Any) -> None:

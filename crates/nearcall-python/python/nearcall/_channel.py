@@ -461,17 +461,20 @@ class StreamUnary(_Callable, Generic[Q, R]):
         wait_for_ready: Optional[bool] = None,
     ) -> Tuple[R, Call[R]]:
         """Sends all requests, and returns the reply and the call, which has the metadata."""
+        call = self._start(requests, timeout, metadata, wait_for_ready)
+        return call.result(), call
+
+    def _start(self, requests: Iterable[Q], *options: Any) -> Call[R]:
+        """Sends all requests."""
         self._channel._check()
         method = self._method
-        opening = self._native.open_requests(method.index, timeout, metadata, wait_for_ready)
-        stream = opening.wait()
+        stream = self._native.open_requests(method.index, *options).wait()
         try:
             send_all(method, stream, requests)
         except BaseException:
             stream.cancel()
             raise
-        call: Call[R] = Call(method, stream.finish())
-        return call.result(), call
+        return Call(method, stream.finish())
 
 
 def send_all(method: codegen.Method, stream: Any, requests: Iterable[Any]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Sequence
+from typing import Tuple
 
 from nearcall import _native, _shutdown, codegen
 from nearcall._buffers import numbers
 from nearcall._errors import Metadata, RpcError, StatusCode
+from nearcall._interceptors import handler
 
 _log = logging.getLogger("nearcall.server")
 
@@ -116,15 +118,16 @@ class ServicerContext:
     def request(self, method: codegen.Method, behaviour: Any) -> Any:
         """Returns the request, as the method wants it, or ends the call."""
         if borrows(behaviour):
-            return self.parse(method.borrow_request, self._call.borrow(numbers(method.request)))
-        return self.parse(method.parse_request, self._call.request)
+            data = self._call.borrow(numbers(method.request))
+            return self.parse(method, method.borrow_request, data)
+        return self.parse(method, method.parse_request, self._call.request)
 
-    def parse(self, parse: Callable[[Any], Any], data: Any) -> Any:
+    def parse(self, method: codegen.Method, parse: Callable[[Any], Any], data: Any) -> Any:
         """Decodes a request, or ends the call."""
         try:
             return parse(data)
         except Exception:
-            text = "the request is no encoded message of its type"
+            text = f"the request is no encoded {method.request.DESCRIPTOR.full_name}"
             ServicerContext.abort(self, StatusCode.INVALID_ARGUMENT, text)
 
     def _add_trailing(self) -> None:
@@ -136,7 +139,7 @@ class _Requests:
     """The items of a request."""
 
     def __init__(self, method: codegen.Method, behaviour: Any, context: ServicerContext) -> None:
-        self._context, self._has_ended = context, False
+        self._context, self._has_ended, self._method = context, False, method
         self._fields, self._parse = items(method, behaviour)
 
     def __iter__(self) -> Iterator[Any]:
@@ -149,7 +152,7 @@ class _Requests:
         if item is None:
             self._has_ended = True
             raise StopIteration
-        return self._context.parse(self._parse, item)
+        return self._context.parse(self._method, self._parse, item)
 
 
 def borrows(behaviour: Any) -> bool:
@@ -164,15 +167,23 @@ def items(method: codegen.Method, behaviour: Any) -> Tuple[Optional[List[int]], 
     return None, method.parse_request
 
 
-def serve(method: codegen.Method, behaviour: Callable[..., Any], call: Any) -> None:
+def serve(
+    method: codegen.Method,
+    behaviour: Callable[..., Any],
+    call: Any,
+    interceptors: Sequence[Any] = (),
+) -> None:
     """Serves a call in this thread."""
     context = ServicerContext(call)
     try:
+        served_by = behaviour
+        if interceptors:
+            served_by = handler(interceptors, method, behaviour, call.metadata())
         if method.shape in (codegen.REQUEST_STREAM, codegen.BOTH_STREAMS):
             argument: Any = _Requests(method, behaviour, context)
         else:
             argument = context.request(method, behaviour)
-        result = behaviour(argument, context)
+        result = served_by(argument, context)
         if method.shape in (codegen.REPLY_STREAM, codegen.BOTH_STREAMS):
             _send_all(method, call, result)
             context.finish(lambda: b"")
@@ -218,9 +229,10 @@ class Server:
 
     def __init__(
         self, max_workers: int, maximum_concurrent_rpcs: int, threads: int,
-        message_bytes_max: Optional[int],
+        message_bytes_max: Optional[int], interceptors: Sequence[Any] = (),
     ) -> None:
         self._native = _native.Server(threads, maximum_concurrent_rpcs, message_bytes_max)
+        self._interceptors = tuple(interceptors)
         self._max_workers = max_workers
         self._services: List[Dict[str, Tuple[codegen.Method, Callable[..., Any]]]] = []
         self._workers: List[threading.Thread] = []
@@ -271,7 +283,7 @@ class Server:
             if call is None:
                 return
             method, behaviour = services[call.service][call.method]
-            serve(method, behaviour, call)
+            serve(method, behaviour, call, self._interceptors)
 
     def stop(self, grace: Optional[float] = None) -> threading.Event:
         """Takes no more calls, and ends: at once, or after ``grace`` seconds at most in which
@@ -312,10 +324,12 @@ def server(
     maximum_concurrent_rpcs: int = 4096,
     threads: int = 1,
     message_bytes_max: Optional[int] = None,
+    interceptors: Sequence[Any] = (),
 ) -> Server:
     """Makes a server: add servicers and addresses, then start it.
 
     ``max_workers`` threads run the methods, ``threads`` receive the calls. Calls above
-    ``maximum_concurrent_rpcs`` end with RESOURCE_EXHAUSTED.
+    ``maximum_concurrent_rpcs`` end with RESOURCE_EXHAUSTED. Of ``interceptors`` the first is called
+    first: see `ServerInterceptor`.
     """
-    return Server(max_workers, maximum_concurrent_rpcs, threads, message_bytes_max)
+    return Server(max_workers, maximum_concurrent_rpcs, threads, message_bytes_max, interceptors)
