@@ -1,15 +1,17 @@
-"""Interceptors of channels and of servers."""
+"""Interceptors of channels and of servers, of threads and of asyncio."""
 
+import asyncio
 import unittest
 
 import house_nearcall
 import house_pb2
 import nearcall
+import nearcall.aio
 import streams_nearcall
 import streams_pb2 as pb
 from google.protobuf.empty_pb2 import Empty
 from nearcall import StatusCode
-from support import LIMIT, TestCase, new_name, serving, wait_until
+from support import LIMIT, Streams, TestCase, new_name, serving, wait_until
 
 
 class Signs(nearcall.ClientInterceptor):
@@ -159,6 +161,89 @@ class Interceptors(TestCase):
             with self.assertLogs("nearcall.server", "ERROR"):
                 error = self.assertStatus(StatusCode.INTERNAL, stub.Say, pb.Item(), timeout=LIMIT)
             self.assertNotIn("secret", error.details())
+
+
+class AsyncSigns(nearcall.ClientInterceptor):
+    """The same in a loop, with an answer of its own."""
+
+    async def _pass(self, continuation, details, request):
+        if getattr(request, "number", 0) == 7:
+            return pb.Item(number=77)
+        return await continuation(details._replace(metadata=(("signed", "a"),)), request)
+
+    intercept_unary_unary = intercept_unary_stream = _pass
+    intercept_stream_unary = intercept_stream_stream = _pass
+
+
+class AsyncGuard(nearcall.ServerInterceptor):
+    async def intercept_service(self, continuation, details):
+        if ("signed", "a") in details.invocation_metadata:
+            return await continuation(details)
+
+        async def refuse(request, context):
+            await context.abort(StatusCode.UNAUTHENTICATED, f"sign {details.method}")
+
+        return refuse
+
+
+class AsyncStreams(streams_nearcall.StreamsAsyncServicer):
+    async def Say(self, request, context):
+        if request.data == b"wait":
+            await asyncio.sleep(LIMIT)
+        context.set_trailing_metadata((("end", "1"),))
+        return request
+
+    async def Count(self, request, context):
+        for number in range(request.items):
+            yield pb.Item(number=number)
+
+    async def CountQuickly(self, request, context):
+        yield pb.Item()
+
+    async def Sum(self, requests, context):
+        return pb.Item(number=sum([item.number async for item in requests]))
+
+    async def Drain(self, requests, context):
+        await context.abort(StatusCode.ABORTED, "not one")
+
+    async def Exchange(self, requests, context):
+        async for item in requests:
+            yield item
+
+
+class AsyncInterceptors(TestCase):
+    def test_all_shapes_pass_through_both_ends(self):
+        asyncio.run(self.all_shapes())
+
+    async def all_shapes(self):
+        server = nearcall.aio.server(interceptors=[AsyncGuard()])
+        with self.assertRaisesRegex(TypeError, "async def"):
+            streams_nearcall.add_StreamsServicer_to_server(Streams(), server)
+        streams_nearcall.add_StreamsServicer_to_server(AsyncStreams(), server)
+        server.add_address("unix:@" + new_name())
+        async with server:
+            address, client = server.addresses[0], nearcall.Client(timeout=LIMIT)
+            bare = streams_nearcall.StreamsAsyncStub(nearcall.aio.connect(address, client=client))
+            for refused in (bare.Say(pb.Item()), bare.Sum([]), bare.Exchange([]).read()):
+                with self.assertRaisesRegex(nearcall.RpcError, "sign /streams.v1.Streams/"):
+                    await refused
+            async with nearcall.aio.connect(
+                address, client=client, interceptors=[nearcall.ClientInterceptor(), AsyncSigns()]
+            ) as channel:
+                stub, item = streams_nearcall.StreamsAsyncStub(channel), pb.Item(number=3)
+                call = stub.Say(item, timeout=LIMIT)
+                self.assertEqual((await call).number, 3)
+                self.assertEqual(await call.code(), StatusCode.OK)
+                self.assertEqual(await call.trailing_metadata(), (("end", "1"),))
+                self.assertEqual((await stub.Say(pb.Item(number=7))).number, 77)
+                self.assertEqual(len([it async for it in stub.Count(pb.Plan(items=2))]), 2)
+                self.assertEqual((await stub.Sum([item, item])).number, 6)
+                both = stub.Exchange([item, item])
+                self.assertEqual([it.number async for it in both], [3, 3])
+                waits = stub.Say(pb.Item(data=b"wait"))
+                await asyncio.sleep(0.01)
+                waits.cancel()
+                self.assertEqual(await waits.code(), StatusCode.CANCELLED)
 
 
 if __name__ == "__main__":

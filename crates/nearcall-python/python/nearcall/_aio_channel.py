@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from typing import Any, AsyncIterable, AsyncIterator, Generator, Generic, Iterable, Optional
-from typing import Tuple, TypeVar, Union
+from typing import Sequence, Tuple, TypeVar, Union
 
 from nearcall import _attachment, codegen
+from nearcall._aio_interceptors import InterceptedChannel
 from nearcall._attachment import Notice
 from nearcall._buffers import Buffers, Loan, numbers
 from nearcall._channel import SWITCH_TIMEOUT, Client, default_client
@@ -33,9 +34,18 @@ Items = Union[Iterable[Q], AsyncIterable[Q]]
 Entries = Optional[Iterable[Tuple[str, Any]]]
 
 
-def connect(address: str, *, client: Optional[Client] = None) -> Channel:
-    """Returns a channel to the server at an address. It connects at the first call."""
-    return Channel(client or default_client(), address)
+def connect(
+    address: str, *, client: Optional[Client] = None, interceptors: Sequence[Any] = ()
+) -> Channel:
+    """Returns a channel to the server at an address. It connects at the first call.
+
+    Of ``interceptors`` the first is called first: those of `nearcall.ClientInterceptor`, with
+    ``async def`` methods. A call behind them is awaited or iterated over; its requests are an
+    iterator."""
+    channel = Channel(client or default_client(), address)
+    if not interceptors:
+        return channel
+    return InterceptedChannel(channel, interceptors)  # type: ignore[return-value]
 
 
 async def hunt(address: str, timeout: float = math.inf) -> None:

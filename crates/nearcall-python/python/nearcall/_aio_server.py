@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any, AsyncIterator, Callable, Dict, List, NoReturn, Optional, Tuple
+from typing import Any, AsyncIterator, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from nearcall import _native, _server, _shutdown, codegen
+from nearcall._aio_interceptors import handler
 from nearcall._errors import StatusCode
 from nearcall._loop import Step
 
@@ -34,14 +35,19 @@ async def _requests(
         yield context.parse(method, parse, item)
 
 
-async def _serve(method: codegen.Method, behaviour: Callable[..., Any], call: Any) -> None:
+async def _serve(
+    method: codegen.Method, behaviour: Callable[..., Any], call: Any, interceptors: Sequence[Any]
+) -> None:
     context = ServicerContext(call)
     try:
+        served_by = behaviour
+        if interceptors:
+            served_by = await handler(interceptors, method, behaviour, call.metadata())
         if method.shape in (codegen.REQUEST_STREAM, codegen.BOTH_STREAMS):
             argument: Any = _requests(method, behaviour, context)
         else:
             argument = context.request(method, behaviour)
-        result = behaviour(argument, context)
+        result = served_by(argument, context)
         if inspect.isasyncgen(result):
             await _send_all(method, call, result)
         else:
@@ -76,8 +82,10 @@ class Server:
     """
 
     def __init__(
-        self, maximum_concurrent_rpcs: int, threads: int, message_bytes_max: Optional[int]
+        self, maximum_concurrent_rpcs: int, threads: int, message_bytes_max: Optional[int],
+        interceptors: Sequence[Any] = (),
     ) -> None:
+        self._interceptors = tuple(interceptors)
         self._notifier = _native.Notifier()
         self._native = _native.Server(
             threads, maximum_concurrent_rpcs, message_bytes_max, self._notifier
@@ -94,6 +102,12 @@ class Server:
     ) -> None:
         """Has it serve a servicer. Called by generated ``add_..._to_server`` functions."""
         methods = _server.behaviours(service, servicer)
+        for method, behaviour in methods.values():
+            if self._interceptors and not _server.is_async(behaviour):
+                raise TypeError(
+                    f"{type(servicer).__name__}.{method.name} is no `async def`, which methods of "
+                    "a server with interceptors have to be"
+                )
         self._native.register(service.descriptor_set, service.name, name)
         self._services.append(methods)
 
@@ -128,7 +142,9 @@ class Server:
     def _start(self, call: Any) -> None:
         method, behaviour = self._services[call.service][call.method]
         if _server.is_async(behaviour):
-            task: Any = self._loop.create_task(_serve(method, behaviour, call))
+            task: Any = self._loop.create_task(
+                _serve(method, behaviour, call, self._interceptors)
+            )
         else:
             task = self._loop.run_in_executor(None, _server.serve, method, behaviour, call)
         number, tasks = call.id, self._tasks
@@ -174,6 +190,11 @@ def server(
     maximum_concurrent_rpcs: int = 4096,
     threads: int = 1,
     message_bytes_max: Optional[int] = None,
+    interceptors: Sequence[Any] = (),
 ) -> Server:
-    """Makes a server: add servicers and addresses, then ``await server.start()``."""
-    return Server(maximum_concurrent_rpcs, threads, message_bytes_max)
+    """Makes a server: add servicers and addresses, then ``await server.start()``.
+
+    Of ``interceptors`` the first is called first: those of `nearcall.ServerInterceptor`, with
+    ``async def``. The methods are ``async def`` as well then.
+    """
+    return Server(maximum_concurrent_rpcs, threads, message_bytes_max, interceptors)

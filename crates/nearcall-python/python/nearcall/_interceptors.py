@@ -1,6 +1,6 @@
 """Interceptors: functions between stubs and calls, and between calls and methods.
 
-Not here: those of ``nearcall.aio``, which has none yet.
+Not here: those of ``nearcall.aio`` (``_aio_interceptors.py``).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class ClientInterceptor:
 
     def intercept_oneway(
         self, continuation: Callable[..., Any], client_call_details: Any, request: Any
-    ) -> None:
+    ) -> Any:
         """Sends a message that is never answered."""
-        continuation(client_call_details, request)
+        return continuation(client_call_details, request)
 
     def intercept_unary_stream(
         self, continuation: Callable[..., Any], client_call_details: Any, request: Any
@@ -64,28 +64,31 @@ class ClientInterceptor:
         return continuation(client_call_details, request_iterator)
 
 
-def intercept_channel(channel: Channel, *interceptors: Any) -> Any:
+def intercept_channel(channel: Channel, *interceptors: Any) -> Channel:
     """Returns the channel with interceptors before its calls, of which the first is called first.
 
     Calls by ``borrow`` are not there on it.
     """
-    return _Channel(channel, interceptors)
+    return InterceptedChannel(channel, interceptors)  # type: ignore[return-value]
 
 
-class _Channel:
+class InterceptedChannel:
     """A channel with interceptors."""
+
+    #: Those of this kind of channel.
+    shapes: Any
 
     def __init__(self, channel: Any, interceptors: Sequence[Any]) -> None:
         self._channel, self._interceptors = channel, interceptors
 
     def service(self, service: codegen.Service) -> _Object:
         """Returns the callables of a service. Called by generated stubs."""
-        return _Object(self._channel.service(service), service, self._interceptors)
+        return _Object(self, service)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._channel, name)
 
-    def __enter__(self) -> _Channel:
+    def __enter__(self) -> InterceptedChannel:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -93,28 +96,30 @@ class _Channel:
 
 
 class _Object:
-    def __init__(self, inner: Any, service: codegen.Service, interceptors: Sequence[Any]) -> None:
-        self._inner, self._service, self._interceptors = inner, service, interceptors
+    def __init__(self, channel: InterceptedChannel, service: codegen.Service) -> None:
+        self._channel, self._service = channel, service
+        self._inner = channel._channel.service(service)
 
     def method(self, name: str) -> Any:
         """Returns what calls a method."""
         method = self._service.by_name[name]
-        shape, intercept, start = _SHAPES[method.shape]
-        return shape(self._inner.method(name), method, start, intercept, self._interceptors)
+        shape, intercept, start = self._channel.shapes[method.shape]
+        interceptors = self._channel._interceptors
+        return shape(self._inner.method(name), path(method), start, intercept, interceptors)
 
 
-class _Iterated:
+class Intercepted:
     """Calls a method by the interceptors, and returns what they do."""
 
     def __init__(
-        self, inner: Any, method: codegen.Method, start: str, name: str, interceptors: Sequence[Any]
+        self, inner: Any, method: str, start: str, name: str, interceptors: Sequence[Any]
     ) -> None:
-        self._path, self.loan = path(method), inner.loan
+        self._method, self.loan = method, inner.loan
         make = getattr(inner, start)
 
         def begin(details: Any, request: Any) -> Any:
             wait = getattr(details, "wait_for_ready", None)
-            return make(request, details.timeout, details.metadata, wait)
+            return self.begin(make, request, details.timeout, details.metadata, wait)
 
         self._begin: Callable[..., Any] = begin
         for interceptor in reversed(interceptors):
@@ -122,40 +127,44 @@ class _Iterated:
             if intercept is not None:
                 self._begin = partial(intercept, self._begin)
 
-    def _start(self, request: Any, *options: Any, **named: Any) -> Any:
-        return self._begin(ClientCallDetails(self._path, *options, **named), request)
+    def begin(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        """Makes the call, behind all interceptors."""
+        return make(*arguments)
 
-    __call__ = _start
+    def start(self, request: Any, *options: Any, **named: Any) -> Any:
+        """Has the interceptors make a call."""
+        return self._begin(ClientCallDetails(self._method, *options, **named), request)
+
+    __call__ = start
 
 
-class _Awaited(_Iterated):
+class _Awaited(Intercepted):
     """The same of a call with one reply."""
 
     def __call__(self, request: Any, *options: Any, **named: Any) -> Any:
-        return self._start(request, *options, **named).result()
+        return self.start(request, *options, **named).result()
 
     def with_call(self, request: Any, *options: Any, **named: Any) -> Tuple[Any, Any]:
         """Calls, waits, and returns the reply and the call."""
-        call = self._start(request, *options, **named)
+        call = self.start(request, *options, **named)
         return call.result(), call
 
 
 class _Unary(_Awaited):
     """The same of a call with one request and one reply."""
 
-    def future(self, request: Any, *options: Any, **named: Any) -> Any:
-        """Starts a call."""
-        return self._start(request, *options, **named)
+    future = Intercepted.start
 
 
 #: What calls a method of a shape, the name of its interceptor, and what starts a call.
-_SHAPES: Any = {
+SHAPES: Any = {
     codegen.UNARY: (_Unary, "intercept_unary_unary", "future"),
-    codegen.ONEWAY: (_Iterated, "intercept_oneway", "__call__"),
-    codegen.REPLY_STREAM: (_Iterated, "intercept_unary_stream", "__call__"),
+    codegen.ONEWAY: (Intercepted, "intercept_oneway", "__call__"),
+    codegen.REPLY_STREAM: (Intercepted, "intercept_unary_stream", "__call__"),
     codegen.REQUEST_STREAM: (_Awaited, "intercept_stream_unary", "_start"),
-    codegen.BOTH_STREAMS: (_Iterated, "intercept_stream_stream", "__call__"),
+    codegen.BOTH_STREAMS: (Intercepted, "intercept_stream_stream", "__call__"),
 }
+InterceptedChannel.shapes = SHAPES
 
 
 class HandlerCallDetails(NamedTuple):
