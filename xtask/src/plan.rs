@@ -119,7 +119,7 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
         Step::Run(switch_storm(Build::Tests, CI_STORM_SECONDS, 1)),
         // What needs Go is left to whoever has it.
         Step::Run(cargo("interop", "xtask interop --cargo-only")),
-        Step::Run(cargo("languages", "xtask languages --dev")),
+        Step::Run(cargo("languages", "xtask languages --dev --python")),
         skip("miri", NO_MIRI),
         skip("fuzz", NO_FUZZ),
     ]);
