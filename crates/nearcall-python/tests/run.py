@@ -79,7 +79,8 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
     profile, directory = ("release", "release") if options.release else ("dev", "debug")
     python = prepare(work)
-    # Without `--package`: the features of packages are those of `cargo test`, which has built them.
+    # Without `--package`, and with examples, for which dependencies of tests count: the features of
+    # packages are those of `cargo test`, which has built them.
     cargo = ["cargo", "build", "--quiet", "--profile", profile, "--bin", "nearcall"]
     run(*cargo, "--example", "thermostat", "--example", "streams")
     build(python, work, target, profile)
