@@ -230,6 +230,11 @@ impl Address {
         self.user.as_deref()
     }
 
+    /// Returns the address of the server as a whole, for the objects that each has once.
+    pub(crate) fn of_server(&self) -> Self {
+        Self { instance: None, ..self.clone() }
+    }
+
     /// Which of several objects with one interface.
     pub fn instance(&self) -> Option<&str> {
         self.instance.as_deref()

@@ -82,7 +82,8 @@ impl AsyncDynamicCaller {
         {
             Some(described) => described.await?,
             None => {
-                let server = ServerAsyncCaller::new(self.object.client(), &address.to_string())?;
+                let at = address.of_server().to_string();
+                let server = ServerAsyncCaller::new(self.object.client(), &at)?;
                 let server = server.with(self.object.options().without_metadata());
                 read_answer(&server.describe(&question(asked.name)).await?, asked.name)?
             }

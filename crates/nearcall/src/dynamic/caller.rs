@@ -174,7 +174,8 @@ impl DynamicCaller {
         {
             Some(described) => transport::wait(described)?,
             None => {
-                let server = ServerCaller::new(self.object.client(), &address.to_string())?;
+                let at = address.of_server().to_string();
+                let server = ServerCaller::new(self.object.client(), &at)?;
                 let server = server.with(self.object.options().without_metadata());
                 read_answer(&server.describe(&question(asked.name))?, asked.name)?
             }
