@@ -118,6 +118,23 @@ impl Outbound {
         self
     }
 
+    /// Returns the interfaces with these names that the gRPC server at `address`
+    /// (`grpc://HOST:PORT`) has, or all of them if none is named, by its reflection service (v1, or
+    /// v1alpha). Connects, and waits for 5 seconds at most.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT`: the address is none of a gRPC server. `UNAVAILABLE`: it cannot be
+    /// reached. `UNIMPLEMENTED`: it has no reflection, or no such interface. `DEADLINE_EXCEEDED`:
+    /// it does not answer in time.
+    pub fn describe(
+        &self,
+        address: &str,
+        interfaces: &[&str],
+    ) -> Result<Vec<&'static Interface>, Status> {
+        forwarder::described_at(self.clone(), address, interfaces)
+    }
+
     /// Has callers of this process that are made from now on take `grpc://` and `grpcs://`
     /// addresses.
     ///

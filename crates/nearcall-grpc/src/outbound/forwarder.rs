@@ -130,15 +130,8 @@ impl Forwarder {
                 scheme.escape_debug()
             ));
         }
-        let _: Address = self.address.parse().map_err(|error| format!("{error}"))?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .thread_name("nearcall-forward")
-            .build()
-            .map_err(|error| error.to_string())?;
-        let (handle, policy) = (runtime.handle().clone(), ReconnectPolicy::default());
-        let remote = Remote::new(0, &self.address, policy, Arc::new(self.options), &handle)?;
+        let (runtime, remote) = reach(&self.address, self.options)?;
+        let handle = runtime.handle().clone();
         let described = match &self.descriptor_set {
             Some(set) => described_by(set, self.interfaces),
             None => runtime.block_on(described_there(&remote, self.interfaces)),
@@ -154,6 +147,31 @@ impl Forwarder {
         let interfaces = interfaces.iter().map(|interface| interface.name).collect();
         Ok(RunningForwarder { server, remote, interfaces, runtime: Some(runtime) })
     }
+}
+
+/// Returns what a gRPC server has, by its reflection, as [`Outbound::describe`] does.
+pub(super) fn described_at(
+    options: Outbound,
+    address: &str,
+    names: &[&str],
+) -> Result<Vec<&'static Interface>, Status> {
+    let (runtime, remote) = reach(address, options).map_err(Status::invalid_argument)?;
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    runtime.block_on(described_there(&remote, names))
+}
+
+/// Returns a way to a gRPC server, and the runtime of the connections to it. Connects to nothing.
+fn reach(address: &str, options: Outbound) -> Result<(Runtime, Arc<Remote>), String> {
+    let _: Address = address.parse().map_err(|error| format!("{error}"))?;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .thread_name("nearcall-forward")
+        .build()
+        .map_err(|error| error.to_string())?;
+    let policy = ReconnectPolicy::default();
+    let remote = Remote::new(0, address, policy, Arc::new(options), runtime.handle())?;
+    Ok((runtime, remote))
 }
 
 /// Returns the interfaces of these names by a descriptor set, or all that it has.

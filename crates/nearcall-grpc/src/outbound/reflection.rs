@@ -1,22 +1,28 @@
 //! The description of an interface, asked of a gRPC server by reflection.
 //!
+//! A server that has no version 1 of the service is asked by v1alpha, whose bytes are the same.
+//!
 //! **Invariants:** what a server says is bounded: files, bytes, and the time of the caller.
 //! **Not here:** what is made of it (`nearcall::dynamic`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use futures_core::Stream;
 use futures_util::stream;
-use nearcall::Status;
+use http::uri::PathAndQuery;
 use nearcall::dynamic::interface_from_descriptor_set;
 use nearcall::prost::{Message as _, encoding};
 use nearcall::prost_types::FileDescriptorProto;
 use nearcall::service::Interface;
+use nearcall::{Code, Status};
 use tokio::sync::mpsc;
+use tonic::Streaming;
+use tonic::client::Grpc;
 use tonic::transport::Channel;
-use tonic_reflection::pb::v1::ServerReflectionRequest;
-use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_prost::ProstCodec;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
 use super::forward::{has_not_begun, is_of_connection};
 use super::remote::chain_of;
@@ -35,9 +41,21 @@ pub(super) async fn describe(
     channel: Channel,
     interface: &str,
 ) -> Result<&'static Interface, Status> {
+    match describe_by(V1, channel.clone(), interface).await {
+        Err(first) if first.code() == Code::Unimplemented => {
+            describe_by(V1_ALPHA, channel, interface).await.map_err(|_| first)
+        }
+        described => described,
+    }
+}
+
+async fn describe_by(
+    service: &'static str,
+    channel: Channel,
+    interface: &str,
+) -> Result<&'static Interface, Status> {
     let failed = |status| failure(&format!("describe {interface}"), &status);
     let (ask, asked) = mpsc::channel::<ServerReflectionRequest>(1);
-    let mut client = ServerReflectionClient::new(channel);
     let first = MessageRequest::FileContainingSymbol(interface.to_owned());
     let mut wanted = VecDeque::from([first]);
     let stream = Questions(asked);
@@ -51,8 +69,8 @@ pub(super) async fn describe(
         let sent = ask.send(request).await;
         sent.map_err(|_| Status::unavailable("the server has ended its description"))?;
         if let Some(stream) = stream.take() {
-            let opened = client.server_reflection_info(stream).await.map_err(failed)?;
-            answers = Some(opened.into_inner());
+            let opened = open(service, channel.clone(), stream).await;
+            answers = Some(opened.map_err(failed)?);
         }
         let Some(answers) = &mut answers else { break };
         let answer = answers.message().await.map_err(failed)?;
@@ -94,12 +112,20 @@ pub(super) async fn describe(
 ///
 /// `UNIMPLEMENTED`: the server has no reflection.
 pub(super) async fn list(channel: Channel) -> Result<Vec<String>, Status> {
+    match list_by(V1, channel.clone()).await {
+        Err(first) if first.code() == Code::Unimplemented => {
+            list_by(V1_ALPHA, channel).await.map_err(|_| first)
+        }
+        listed => listed,
+    }
+}
+
+async fn list_by(service: &'static str, channel: Channel) -> Result<Vec<String>, Status> {
     let failed = |status| failure("list its interfaces", &status);
     let question = Some(MessageRequest::ListServices(String::new()));
     let request = ServerReflectionRequest { host: String::new(), message_request: question };
-    let mut client = ServerReflectionClient::new(channel);
-    let asked = client.server_reflection_info(stream::iter([request])).await.map_err(failed)?;
-    let mut answers = asked.into_inner();
+    let asked = open(service, channel, stream::iter([request])).await;
+    let mut answers = asked.map_err(failed)?;
     let answer = answers.message().await.map_err(failed)?;
     answers.message().await.map_err(failed)?;
     let Some(MessageResponse::ListServicesResponse(list)) =
@@ -110,6 +136,23 @@ pub(super) async fn list(channel: Channel) -> Result<Vec<String>, Status> {
     let names = list.service.into_iter().map(|service| service.name);
     Ok(names.filter(|name| !crate::is_reserved(name)).collect())
 }
+
+/// Opens a call of the reflection service.
+async fn open(
+    service: &'static str,
+    channel: Channel,
+    questions: impl Stream<Item = ServerReflectionRequest> + Send + 'static,
+) -> Result<Streaming<ServerReflectionResponse>, tonic::Status> {
+    let mut client = Grpc::new(channel);
+    client.ready().await.map_err(|error| tonic::Status::from_error(error.into()))?;
+    let (path, request) = (PathAndQuery::from_static(service), tonic::Request::new(questions));
+    let opened = client.streaming(request, path, ProstCodec::default()).await?;
+    Ok(opened.into_inner())
+}
+
+/// The method of the service, by version.
+const V1: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+const V1_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
 /// The number of the field of files in a descriptor set.
 const FILE_TAG: u32 = 1;
@@ -152,7 +195,7 @@ fn files_in(answer: Option<MessageResponse>, interface: &str) -> Result<Vec<Vec<
 /// The questions, as tonic sends them.
 struct Questions(mpsc::Receiver<ServerReflectionRequest>);
 
-impl futures_core::Stream for Questions {
+impl Stream for Questions {
     type Item = ServerReflectionRequest;
 
     fn poll_next(
