@@ -21,7 +21,7 @@ use nearcall_results::sizes::MESSAGE_BYTES_MAX;
 pub(crate) use self::bench::{BenchArgs, ExperimentArgs, LibrariesArgs, MemoryArgs, Other};
 pub(crate) use self::options::{
     BackgroundLoadArgs, JsonArgs, OutputArgs, PinArgs, PlacementArg, PlacementArgs, QuickArgs,
-    RunArgs, SeedArgs, TimeArgs,
+    ReachArgs, RunArgs, SeedArgs, TimeArgs,
 };
 pub(crate) use self::value::{Pin, Sizes, ask_timeout, timeout};
 

@@ -9,8 +9,10 @@
 mod advise;
 mod asked_server;
 mod bench;
+mod call;
 mod compare;
 mod data;
+mod describe;
 mod doctor;
 mod explain;
 mod findings;
@@ -19,6 +21,7 @@ mod r#gen;
 mod host;
 mod list;
 mod mechanisms;
+pub(crate) mod offered;
 mod profile;
 mod report;
 mod reproduce;
@@ -54,6 +57,8 @@ fn verbs() -> Vec<Verb> {
         verb("data", data::run),
         verb("gen", r#gen::run),
         verb("list", list::run),
+        verb("describe", describe::run),
+        verb("call", call::run),
         verb("stop", stop::run),
         verb("switch", switch::run),
         verb("explain", explain::run),

@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod completion;
 mod output;
 mod places;
 mod progress;
@@ -13,6 +14,10 @@ mod terminal;
 
 use std::process::ExitCode;
 
+use clap_complete::CompleteEnv;
+
 fn main() -> ExitCode {
+    // Only where a shell asks for completion: by the variable COMPLETE.
+    CompleteEnv::with_factory(commands::command).complete();
     commands::run()
 }

@@ -30,8 +30,24 @@ pub(crate) fn result(text: &str) -> anyhow::Result<()> {
 ///
 /// As [`result`].
 pub(crate) fn file(text: &str) -> anyhow::Result<()> {
+    write(text).map(drop)
+}
+
+/// Writes one of several results, and a line break. Hidden characters are escaped. Returns whether
+/// somebody may read the next one: the pipe is not closed.
+///
+/// # Errors
+///
+/// As [`result`].
+pub(crate) fn message(text: &str) -> anyhow::Result<bool> {
+    write(&(printable_json(text) + "\n"))
+}
+
+fn write(text: &str) -> anyhow::Result<bool> {
     let mut stdout = io::stdout().lock();
-    check(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let is_open = written.is_ok();
+    check(written).map(|()| is_open)
 }
 
 /// Writes what is said of the arguments: help and version to standard output, errors to standard

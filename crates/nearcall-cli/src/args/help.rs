@@ -107,6 +107,9 @@ mod tests {
         // One or several values, by what the command measures; and results of other kinds.
         let differ = [
             "clients",
+            "threads",
+            "mechanism",
+            "format",
             "size",
             "rate",
             "wait",

@@ -130,6 +130,14 @@ pub(crate) struct JsonArgs {
     pub(crate) json: bool,
 }
 
+/// How a server of another machine is reached.
+#[derive(Debug, Args)]
+pub(crate) struct ReachArgs {
+    /// Call servers whose certificates were issued by one of these only
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
 /// Place, duration and output of every measurement that becomes a run.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {

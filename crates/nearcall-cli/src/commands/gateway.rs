@@ -21,6 +21,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::{End, Usage};
+use crate::args::ReachArgs;
 use crate::output;
 
 /// Let gRPC calls reach servers of this machine, and calls from here gRPC servers
@@ -57,9 +58,8 @@ pub(crate) struct GatewayArgs {
     #[arg(long, value_name = "FILE", requires = "forward")]
     pub(crate) descriptors: Option<PathBuf>,
 
-    /// Call servers whose certificates were issued by one of these only
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
 
     /// Where programs of this machine ask how the gateway is
     #[arg(long, value_name = "NAME")]
@@ -218,7 +218,7 @@ fn forwarders(args: &GatewayArgs) -> anyhow::Result<Vec<Forwarder>> {
 /// Returns how calls leave for other machines.
 fn outbound(args: &GatewayArgs) -> Outbound {
     let mut options = Outbound::new();
-    if let Some(file) = &args.ca {
+    if let Some(file) = &args.reach.ca {
         options = options.ca(file);
     }
     if let (Some(certificate), Some(key)) = (&args.cert, &args.key) {

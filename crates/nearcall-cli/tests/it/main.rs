@@ -5,6 +5,7 @@ mod advise;
 mod advise_trace;
 mod bad_input;
 mod bench;
+mod call;
 mod commands;
 mod compare;
 mod data;

@@ -55,20 +55,20 @@ fn stay() -> ! {
 }
 
 /// A runtime directory of its own, and the program in it.
-struct Names(Folder);
+pub(crate) struct Names(pub(crate) Folder);
 
 impl Names {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let names = Self(Folder::new());
         fs::DirBuilder::new().mode(0o700).create(names.directory()).unwrap();
         names
     }
 
-    fn directory(&self) -> PathBuf {
+    pub(crate) fn directory(&self) -> PathBuf {
         self.0.path().join("runtime")
     }
 
-    fn address(&self, name: &str) -> String {
+    pub(crate) fn address(&self, name: &str) -> String {
         format!("unix:{}/{name}", self.directory().display())
     }
 
@@ -98,7 +98,7 @@ impl Names {
     }
 
     #[track_caller]
-    fn run(&self, words: &[&str]) -> Ended {
+    pub(crate) fn run(&self, words: &[&str]) -> Ended {
         self.0.run_with(words, &[("NEARCALL_RUNTIME_DIR", &self.directory())])
     }
 }
