@@ -53,6 +53,7 @@ mod outbox;
 mod pumping;
 mod readiness;
 mod receiving;
+mod recording;
 mod send_mode;
 mod send_status;
 mod sending;
@@ -78,6 +79,7 @@ pub(crate) use self::readiness::{
     EmptyWakes, Readiness, ReadinessState, RoomWanted, Tokens, kernel_interest,
 };
 pub(crate) use self::receiving::{Event, InboundCall, RequestHead, split_payload};
+use self::recording::Recorder;
 pub(crate) use self::send_mode::{Need, NotSent, SendMode};
 pub(crate) use self::sending::SMALL_BYTES;
 use self::streaming::CallStreams;
@@ -184,6 +186,7 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     /// Bytes of items that the peer may have sent on each stream beyond what was read.
     stream_window_bytes: u32,
     watched_calls: WatchedCalls,
+    recorder: Recorder,
     /// Loans of the peer are read where they lie.
     pub(crate) is_trusted: bool,
     /// Whose calls those of the peer count as.
@@ -324,6 +327,7 @@ impl<H: Host> Connection<H> {
             has_headers: Cell::new(false),
             stream_window_bytes: limits.stream_window_bytes,
             watched_calls: WatchedCalls::default(),
+            recorder: Recorder::default(),
             is_trusted,
             origin: Cell::new(origin),
             decoded_bytes_max: limits.decoded_bytes_max,
@@ -689,6 +693,9 @@ impl<H: Host> Connection<H> {
     fn end_incoming(&self, call: IncomingCall, reason: CancelReason) {
         if self.has_streams.get() {
             self.cancel_incoming_stream(call, reason);
+        }
+        if self.is_recorded() {
+            self.record_cancel(call, reason);
         }
         self.note_cancelled(call);
     }

@@ -136,6 +136,7 @@ mod panics;
 mod peer;
 mod reactor;
 mod reconnect;
+mod recording;
 mod refusals;
 mod reservation;
 mod servers;

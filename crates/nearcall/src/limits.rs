@@ -253,6 +253,32 @@ pub(crate) const CALLS_STEP_BYTES: u64 = 64 << 10;
 /// a queue, what it shares with its connection, its context.
 pub(crate) const CALL_BYTES: usize = 1 << 10;
 
+/// Bytes of events that a recording of a server takes in a second, unless its caller asks for
+/// another rate: about 300,000 small events.
+pub(crate) const RECORDED_BYTES_PER_S_DEFAULT: u64 = 64 << 20;
+
+/// Bytes of events of a recording that wait in the server to be sent, unless its caller asks for
+/// others: a quarter of a second at the usual rate.
+pub(crate) const RECORDED_MEMORY_BYTES_DEFAULT: u64 = 16 << 20;
+
+/// The most that a caller may ask for.
+pub(crate) const RECORDED_MEMORY_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of a message that are recorded at most; the rest is cut off. An event then fits into a
+/// message of each limit that servers have by default.
+pub(crate) const RECORDED_BODY_BYTES_MAX: usize = 1 << 20;
+
+/// What an event of a recording takes beside its message, in bytes.
+pub(crate) const RECORDED_EVENT_BYTES: u64 = 200;
+
+/// Bytes of messages in one part of a recording, above which the next begins: its loop sends it in
+/// some microseconds.
+pub(crate) const RECORDED_REPLY_BYTES: u64 = 32 << 10;
+
+/// Time between two looks of a recording at what has happened: what waits meanwhile is bounded, and
+/// a few looks more cost the processor nothing.
+pub(crate) const RECORDING_PERIOD: Duration = Duration::from_millis(10);
+
 /// Memory that one row of an answer takes that other loops contribute to, in bytes: a connection
 /// with its names, its counts by size and some of its switches.
 pub(crate) const GATHERED_ROW_BYTES: usize = 2 << 10;

@@ -39,6 +39,7 @@ mod group;
 mod listen_options;
 mod listening;
 mod loop_thread;
+mod record_service;
 mod running;
 mod state;
 mod switch_service;

@@ -24,7 +24,12 @@ impl<H: Host> Connection<H> {
         let sent = self.inner.borrow_mut().send_headers(call, headers.as_bytes());
         self.touch(Deadline::NEVER);
         match sent {
-            Ok(()) => Entries::new(),
+            Ok(()) => {
+                if self.is_recorded() {
+                    self.record_headers(call, headers.as_bytes());
+                }
+                Entries::new()
+            }
             Err(Unsent::Channel(error)) => {
                 self.channel_failed(&error);
                 Entries::new()

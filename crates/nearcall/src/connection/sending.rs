@@ -19,7 +19,7 @@ use super::old_channel::{OldChannel, flush_channel};
 use super::outbound::{NewReply, NewRequest, OutboundMessage, Outgoing, RequestKind};
 use super::send_mode::{NotSent, SendMode};
 use super::{Connection, Host, Inner, RoomWanted};
-use crate::codec::{self, Message};
+use crate::codec::{self, AnyMessage, Message};
 use crate::deadline::{Deadline, Pauses};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 use crate::refusals::RefusalKind;
@@ -92,6 +92,9 @@ impl<H: Host> Connection<H> {
         match self.send(reply, metadata, result, SendMode::Keep) {
             Ok(()) => {
                 self.touch(Deadline::NEVER);
+                if self.is_recorded() {
+                    self.record_reply(call, metadata, AnyMessage::new(result));
+                }
                 Sent::AsGiven
             }
             Err(unsent) => {
@@ -189,6 +192,9 @@ impl<H: Host> Connection<H> {
         match sent {
             Ok(()) => {
                 self.touch(Deadline::NEVER);
+                if self.is_recorded() {
+                    self.record_failure(call, status);
+                }
                 if self.has_streams.get() {
                     self.forget_stream(call);
                 }

@@ -17,7 +17,7 @@ use nearcall_wire::{
 use super::outbound::{Call, NewItem};
 use super::sending::Unsent;
 use super::{Connection, Host, Need, NotSent, Outgoing, SendMode};
-use crate::codec::{self, Message};
+use crate::codec::{self, AnyMessage, Message};
 use crate::deadline::Deadline;
 use crate::limits::SHARED_BYTES_MIN;
 use crate::status::Status;
@@ -172,6 +172,9 @@ impl<H: Host> Connection<H> {
         match sent {
             Ok(()) => {
                 self.touch(Deadline::NEVER);
+                if self.is_recorded() {
+                    self.record_reply_item(call, AnyMessage::new(item));
+                }
                 if let Some(deadline) = meanwhile {
                     self.finish_sending(deadline);
                 }
@@ -291,6 +294,9 @@ impl<H: Host> Connection<H> {
     /// Keeps an item of a small message for its reader.
     #[inline]
     pub(super) fn keep_item(&self, call: StreamCall, message: &[u8]) {
+        if self.is_recorded() {
+            self.record_request_item(call, &message[HEADER_BYTES..]);
+        }
         let stream = self.streams.borrow_mut().get(call).map(Arc::clone);
         let pushed = stream.map_or(Ok(None), |it| it.received.push(&message[HEADER_BYTES..]));
         self.finish_item(call, message.len(), pushed);
@@ -301,6 +307,9 @@ impl<H: Host> Connection<H> {
         if message_bytes < SHARED_BYTES_MIN {
             self.keep_item(call, &buffer[..message_bytes]);
             return self.buffers.give(buffer);
+        }
+        if self.is_recorded() {
+            self.record_request_item(call, &buffer[HEADER_BYTES..message_bytes]);
         }
         let stream = self.streams.borrow_mut().get(call).map(Arc::clone);
         let whole = self.buffers.share(buffer, message_bytes);
@@ -343,6 +352,9 @@ impl<H: Host> Connection<H> {
     /// Notes that the caller sends no more items.
     #[cold]
     pub(super) fn note_half_close(&self, call: IncomingCall) {
+        if self.is_recorded() {
+            self.record_half_close(call);
+        }
         if let Some(stream) = self.stream(call) {
             self.wake(stream.received.end(ItemsEnd::Finished));
         }

@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::listen_policy::ListenPolicy;
 use crate::peer::{Peer, PeerIdentity};
 use crate::reactor::census::{Admission, Census};
+use crate::recording::Recording;
 
 /// The connections of one server in one loop.
 pub(crate) struct Acceptor {
@@ -32,6 +33,8 @@ pub(crate) struct Acceptor {
     /// No more clients are accepted.
     is_draining: Cell<bool>,
     connections: RefCell<Vec<(Rc<Connection>, Admission)>>,
+    /// What the calls of all of them are recorded to.
+    recording: RefCell<Option<Arc<Recording>>>,
 }
 
 impl Acceptor {
@@ -43,7 +46,17 @@ impl Acceptor {
         loop_index: usize,
     ) -> Rc<Self> {
         let (is_draining, connections) = (Cell::new(false), RefCell::default());
-        Rc::new(Self { id, instance, limits, census, loop_index, is_draining, connections })
+        let recording = RefCell::default();
+        Rc::new(Self {
+            id,
+            instance,
+            limits,
+            census,
+            loop_index,
+            is_draining,
+            connections,
+            recording,
+        })
     }
 
     /// Creates the connection to a client whose handshake is done. Also returns by when the client
@@ -94,6 +107,20 @@ impl Acceptor {
         connection.set_number(admission.number());
         admission.show(connection.info());
         self.connections.borrow_mut().push((Rc::clone(connection), admission));
+        self.record_chosen(connection);
+    }
+
+    /// Records the calls of all connections from now on, or no more.
+    pub(crate) fn record_to(&self, recording: Option<Arc<Recording>>) {
+        let before = self.recording.replace(recording);
+        drop(before);
+        self.connections().iter().for_each(|connection| self.record_chosen(connection));
+    }
+
+    fn record_chosen(&self, connection: &Connection) {
+        let recording = self.recording.borrow();
+        let number = connection.number().unwrap_or_default();
+        connection.record_to(recording.as_ref().filter(|it| it.chooses_connection(number)));
     }
 
     /// Shows what a connection has become that has moved to another channel.

@@ -15,6 +15,7 @@ use nearcall_os::{clock, process};
 
 use super::ServerCore;
 use super::gathering::Gathering;
+use super::record_service::Reserved;
 use super::switch_service::Switches;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::connection::switch_history::{self, SwitchCause};
@@ -22,18 +23,20 @@ use crate::connection::traffic;
 use crate::control::{
     self, Connection, ConnectionsReply, ConnectionsRequest, DescribeReply, DescribeRequest,
     HealthReply, HealthRequest, Interface, MechanismUse, MeetReply, MeetRequest, MessageCounts,
-    Object, Refusal, Server, ServerDispatcher, StopReply, StopRequest, SwitchRecord, SwitchReply,
-    SwitchReport, SwitchRequest,
+    Object, RecordReply, RecordRequest, Refusal, Server, ServerDispatcher, StopReply, StopRequest,
+    SwitchRecord, SwitchReply, SwitchReport, SwitchRequest,
 };
 use crate::interface::{self, fnv1a};
 use crate::limits::OBJECT_NAME_BYTES_MAX;
 use crate::peer::Peer;
 use crate::reactor::acceptor::Acceptor;
+use crate::recording::Recording;
 use crate::refusals::RefusedUser;
 use crate::services::context::Context;
 use crate::services::dispatcher::Registered;
 use crate::services::responder::Responder;
 use crate::status::Status;
+use crate::stream::ItemSender;
 use crate::trust::Trust;
 
 /// The service of one server in one of its loops.
@@ -200,6 +203,18 @@ impl Server for BuiltIn {
         if let Some(connection) = context.own_connection() {
             connection.amend_switch(SwitchCause::from_name(&request.cause), &request.note);
         }
+    }
+
+    fn record(
+        &self,
+        context: &Context<'_>,
+        request: &RecordRequest,
+        items: ItemSender<RecordReply>,
+    ) -> Result<(), Status> {
+        Self::check_administrator(context, "record the calls of this server")?;
+        let core = self.core()?;
+        let reserved = Reserved::new(&core, Recording::new(request)?)?;
+        context.answer_later(|responder| reserved.start(items, responder))
     }
 
     fn stop(&self, context: &Context<'_>, _request: &StopRequest) -> Result<StopReply, Status> {

@@ -18,6 +18,7 @@ use crate::control::Health;
 use crate::instance::new_instance;
 use crate::limits::Limits;
 use crate::reactor::census::Census;
+use crate::recording::Recording;
 
 /// Shared by the loops of one server and its handle.
 pub(super) struct ServerState {
@@ -37,6 +38,7 @@ struct Facts {
     is_draining: bool,
     /// Where clients find it, and what is offered there.
     places: Vec<(At, MechanismSet)>,
+    recording: Option<Arc<Recording>>,
     stop: Option<Arc<dyn Fn() + Send + Sync>>,
     /// What to do where calls cannot end it.
     stop_remedy: Option<&'static str>,
@@ -56,7 +58,8 @@ impl ServerState {
     pub(super) fn new(loops: usize, limits: &Limits) -> Arc<Self> {
         let health = BTreeMap::from([(String::new(), Health::Serving)]);
         let places = Vec::new();
-        let facts = Facts { health, is_draining: false, places, stop: None, stop_remedy: None };
+        let (recording, stop, stop_remedy) = (None, None, None);
+        let facts = Facts { health, is_draining: false, places, recording, stop, stop_remedy };
         let (census, started) = (Census::new(loops, limits), clock::now());
         let (instance, loops, facts) = (new_instance(), Mutex::default(), Mutex::new(facts));
         Arc::new(Self { census, instance, started, loops, facts })
@@ -121,6 +124,21 @@ impl ServerState {
     /// Notes whether the server drains, which ends its health.
     pub(super) fn set_draining(&self, draining: bool) {
         self.lock().is_draining = draining;
+    }
+
+    /// Returns whether the server drains.
+    pub(super) fn is_draining(&self) -> bool {
+        self.lock().is_draining
+    }
+
+    /// Sets what the calls of the server are recorded to. False: there is another recording.
+    pub(super) fn set_recording(&self, recording: Option<Arc<Recording>>) -> bool {
+        let mut facts = self.lock();
+        let is_taken = recording.is_some() && facts.recording.is_some();
+        if !is_taken {
+            facts.recording = recording;
+        }
+        !is_taken
     }
 
     /// Notes where clients find the server, and the mechanisms that are offered there.

@@ -24,7 +24,7 @@ use crate::panics::contain;
 use crate::refusals::RefusalKind;
 use crate::services::context::{Context, ReceivedRequest, wrong_shape};
 use crate::services::dispatcher::{Dispatcher, Incoming};
-use crate::services::registry::Registry;
+use crate::services::registry::{ObjectTable, Registry};
 use crate::services::reply_sink::ReplySink;
 use crate::status::Status;
 
@@ -155,6 +155,9 @@ impl Services {
                 None => Status::unimplemented("the peer is a client and serves no objects"),
             });
         };
+        if connection.is_recorded() {
+            record(connection, server.as_deref(), head, dispatcher.interface(), metadata, &body);
+        }
         if shape != Shape::Unary && !has_shape(dispatcher.interface(), method, shape) {
             return sink.fail(&wrong_shape(dispatcher.interface(), method));
         }
@@ -179,6 +182,22 @@ impl Services {
         {
             connection.note_deadline(deadline);
         }
+    }
+}
+
+/// Records a call, unless it is one that the server answers itself or there is no such method.
+#[cold]
+fn record(
+    connection: &Connection,
+    server: Option<&ObjectTable>,
+    head: &RequestHead,
+    interface: &Interface,
+    metadata: &[u8],
+    body: &Body<'_>,
+) {
+    let object = server.and_then(|server| server.name_of(head.object));
+    if let (Some(object), Some(method)) = (object, interface.method(head.method)) {
+        connection.record_request(head, [&object, interface.name, method.name], metadata, body);
     }
 }
 

@@ -147,6 +147,13 @@ impl ObjectTable {
         }
     }
 
+    /// Returns the name of the object with this number, if a program has registered it.
+    pub(crate) fn name_of(&self, number: u64) -> Option<String> {
+        let objects = self.objects.borrow();
+        let index = objects.binary_search_by_key(&number, |object| object.number).ok()?;
+        Some(objects[index].name.clone())
+    }
+
     /// Returns the interface of the object that the server answers itself.
     pub(crate) fn built_in_interface(&self) -> Option<&'static Interface> {
         self.built_in.get().map(|object| object.dispatcher.interface())

@@ -44,6 +44,11 @@ impl<R: Message> ItemSender<R> {
         self.call.send(item, self.deadline)
     }
 
+    /// Returns whether the call has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.call.stream.outlet.ended().is_some()
+    }
+
     /// Works like [`send`](Self::send), and fails with `RESOURCE_EXHAUSTED` where that waits.
     ///
     /// # Errors
