@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-c", &["nearcall"]),
     ("nearcall-python", &["nearcall"]),
     ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
+    ("nearcall-recording", &["nearcall", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),
     ("nearcall-bench-service", &["nearcall", "nearcall-build", "nearcall-os"]),
@@ -62,6 +63,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-grpc",
             "nearcall-host",
             "nearcall-os",
+            "nearcall-recording",
             "nearcall-results",
             "nearcall-studies",
         ],

@@ -23,6 +23,7 @@ mod loop_waits;
 mod loops;
 mod mechanisms;
 mod nesting;
+mod recording;
 mod reply_metadata;
 mod restarts;
 mod scale;
