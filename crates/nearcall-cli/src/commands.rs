@@ -23,6 +23,8 @@ mod list;
 mod mechanisms;
 pub(crate) mod offered;
 mod profile;
+mod record;
+mod replay;
 mod report;
 mod reproduce;
 mod restart;
@@ -62,6 +64,8 @@ fn verbs() -> Vec<Verb> {
         verb("stop", stop::run),
         verb("switch", switch::run),
         verb("explain", explain::run),
+        verb("record", record::run),
+        verb("replay", replay::run),
         verb("host", host::run),
         verb("gateway", gateway::run),
         verb("status", status::run),

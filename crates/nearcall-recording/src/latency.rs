@@ -122,8 +122,9 @@ impl Intervals {
         let row = |(index, row): (usize, &Latencies)| {
             let [recorded, now] = row.percentiles();
             let width_s = self.width_ns as f64 / 1e9;
-            let from_s = index as f64 * width_s;
-            IntervalReport { from_s, to_s: from_s + width_s, calls: row.now.len(), recorded, now }
+            let at_s = |index: usize| index as f64 * width_s;
+            let (from_s, to_s, calls) = (at_s(index), at_s(index + 1), row.now.len());
+            IntervalReport { from_s, to_s, calls, recorded, now }
         };
         self.rows.iter().enumerate().map(row).filter(|row| row.calls > 0).collect()
     }

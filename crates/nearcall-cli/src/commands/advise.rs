@@ -5,18 +5,22 @@
 //!
 //! **Not here:** the judgement of candidates, which is `nearcall_results::advise`.
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use nearcall::control::recorded_event::What;
+use nearcall::control::{RecordedBody, RecordedEvent};
 use nearcall_bench::advise::{self, Effort, MeasureError};
 use nearcall_bench::runner::BenchError;
 use nearcall_os::clock;
 use nearcall_os::signal::Interrupt;
-use nearcall_results::advise::trace::{self, Recording};
+use nearcall_recording::{FileEnd, Reader};
+use nearcall_results::advise::trace::{self, Recording, Traffic};
 use nearcall_results::advise::{
     Advice, Need, Pattern, Placement, Refusal, Requirements, Weights, advise as advise_by, command,
     text,
@@ -100,10 +104,9 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["time", "seed", "out"])]
     pub(crate) run: Vec<PathBuf>,
 
-    /// Advise for the traffic of a program that strace recorded
+    /// Advise for the traffic of a server that `nearcall record` recorded
     ///
-    /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Pattern,
-    /// sizes and rate are those of its busiest descriptor; - reads standard input.
+    /// Pattern, sizes and rate are those of its busiest connection; - reads standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "rate"])]
     pub(crate) trace: Option<PathBuf>,
 
@@ -270,14 +273,56 @@ fn load(file: &Path) -> anyhow::Result<Run> {
     Run::load(file).with_context(|| file.display().to_string())
 }
 
-/// Reads a recording of traffic; `-` is standard input.
+/// Reads a recording of `nearcall record`; `-` is standard input.
 fn read(file: &Path) -> anyhow::Result<Recording> {
     if file == Path::new("-") {
-        return Ok(trace::read(&mut io::stdin().lock())?);
+        return count(io::stdin().lock());
     }
     let name = || format!("{}", file.display());
     let opened = File::open(file).with_context(name)?;
-    trace::read(&mut BufReader::new(opened)).with_context(name)
+    count(BufReader::new(opened)).with_context(name)
+}
+
+/// Counts what a recording has.
+fn count(input: impl BufRead) -> anyhow::Result<Recording> {
+    let mut reader = Reader::new(input)?;
+    let (mut traffic, mut notes) = (Traffic::default(), Vec::new());
+    // The connections of the calls that have not ended.
+    let mut calls = HashMap::new();
+    let bytes = |body: Option<&RecordedBody>| {
+        body.map_or(0, |body| body.cut_from_bytes.max(body.data.len() as u64))
+    };
+    let mut dropped = 0;
+    while let Some(RecordedEvent { time_ns, call, what }) = reader.next_event()? {
+        match (what, calls.get(&call).copied()) {
+            (Some(What::Request(request)), _) => {
+                traffic.sent(request.connection, time_ns, bytes(request.body.as_ref()));
+                if !request.is_oneway {
+                    calls.insert(call, request.connection);
+                }
+            }
+            (Some(What::RequestItem(item)), Some(connection)) => {
+                traffic.sent(connection, time_ns, bytes(Some(&item)));
+            }
+            (Some(What::ReplyItem(item)), Some(connection)) => {
+                traffic.received(connection, bytes(Some(&item)), false);
+            }
+            (Some(What::Result(result)), Some(connection)) => {
+                traffic.received(connection, bytes(result.body.as_ref()), true);
+                calls.remove(&call);
+            }
+            (Some(What::Failure(_) | What::Cancel(_)), _) => drop(calls.remove(&call)),
+            (Some(What::Dropped(more)), _) => dropped += more.calls + more.events,
+            _ => {}
+        }
+    }
+    if dropped > 0 {
+        notes.push(format!("the server has left {dropped} calls and events out of the recording"));
+    }
+    if let Some(FileEnd::CutOff { .. }) = reader.end() {
+        notes.push("the recording was cut off".to_owned());
+    }
+    traffic.conclude(notes).context("the recording has no calls")
 }
 
 /// What is asked for, and the recorded traffic that it follows from.
@@ -333,7 +378,7 @@ Examples:
   nearcall advise --size 64KiB --pattern one-way --optimise throughput
   nearcall advise --placement same --optimise latency=0.7,cpu=0.3
   nearcall advise --size 1KiB --run calls.json   from a stored run
-  nearcall advise --trace recording.txt          from strace of your program
+  nearcall advise --trace room.rec               for what a server has recorded
   nearcall advise --json | jq -r .address";
 
 #[cfg(test)]

@@ -1,22 +1,20 @@
-//! Recorded traffic of a program as figures, and the requirements that follow from them.
+//! Recorded traffic of a server as figures, and the requirements that follow from them.
 //!
-//! Reads the output of `strace -f -ttt -e trace=%network,read,write`. The busiest descriptor of a
-//! thread stands for the program: which end asks, how many messages are answered, their sizes in
-//! both directions and their rate. So a recording of both ends counts no message twice.
+//! The busiest connection of a recording stands for the program: how many messages are answered,
+//! their sizes in both directions and their rate.
 //!
-//! **Invariants:** memory is bounded, whatever the file holds; no text makes it panic; unreadable
-//! lines are counted and the first one is kept; what was left out is in the notes.
+//! **Invariants:** memory is bounded, however long a recording is; what was left out is in the
+//! notes.
 //!
-//! **Not here:** the meaning of one line (`trace/strace.rs`), the counts of one descriptor
+//! **Not here:** reading a recording (`nearcall-recording`), the counts of one connection
 //! (`trace/stream.rs`).
 
-use std::io::{self, BufRead, Read};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use self::strace::{Event, Strace};
 pub use self::stream::SizeRange;
-use self::stream::{Stream, Streams};
+use self::stream::Stream;
 use super::{Advice, Pattern, Refusal, Requirements, advise};
 use crate::report::document::Document;
 use crate::report::lines::Style;
@@ -25,29 +23,16 @@ use crate::report::table::grid::{Align, Grid};
 use crate::run::Run;
 use crate::sizes::MESSAGE_BYTES_MAX;
 
-mod strace;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-/// The figures of the busiest descriptor of a recording. A message is what one end wrote at once;
-/// the end that wrote first asks, and a message that is followed by one of the other end is
-/// answered.
+/// The figures of the busiest connection of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
-    /// Lines that were read.
-    pub lines: u64,
-    /// Lines that could not be parsed.
-    pub garbage_lines: u64,
-    /// The first of them.
-    pub first_garbage: Option<UnparsedLine>,
-    /// The thread's number; 0 if strace printed none.
-    pub pid: u32,
-    /// The descriptor.
-    pub descriptor: u32,
-    /// Whether the recorded thread asks, or answers what the other end asks.
-    pub asks: bool,
-    /// Messages of the end that asks.
+    /// Its number at the server.
+    pub connection: u64,
+    /// Messages of the client: requests, one-way messages and items.
     pub messages: u64,
     /// Those that were answered.
     pub answered: u64,
@@ -67,145 +52,54 @@ pub struct Recording {
     pub notes: Vec<String>,
 }
 
-/// A line that could not be parsed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnparsedLine {
-    /// Its number, from 1.
-    pub line: u64,
-    /// Its beginning.
-    pub text: String,
-}
-
-/// Why there is no recording.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The file could not be read.
-    #[error("cannot read the recording: {0}")]
-    Read(#[from] io::Error),
-    /// No line could be parsed.
-    #[error(
-        "this is no recording: none of its {lines} lines is from `strace -f -ttt`; line {}: {:?}",
-        first.line, first.text
-    )]
-    Garbage {
-        /// How many there were.
-        lines: u64,
-        /// The first.
-        first: UnparsedLine,
-    },
-    /// Lines were parsed, but no message was moved in them.
-    #[error("the recording has no messages: none of its {lines} lines moved a byte")]
-    NoMessages {
-        /// How many there were.
-        lines: u64,
-    },
-}
-
-/// Reads a recording to its end, or to the limit of what is read of one.
-///
-/// Blocks as long as `input` does; a few hundred megabytes take a second. Memory is bounded.
-///
-/// # Errors
-///
-/// [`TraceError`]: it cannot be read, or it is no recording.
-pub fn read(input: &mut dyn BufRead) -> Result<Recording, TraceError> {
-    read_up_to(input, RECORDING_BYTES_MAX)
-}
-
-fn read_up_to(input: &mut dyn BufRead, bytes_max: u64) -> Result<Recording, TraceError> {
-    let mut reader = Reader::default();
-    let mut input = input.take(bytes_max);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let mut part = input.by_ref().take(LINE_BYTES_MAX);
-        part.read_until(b'\n', &mut line)?;
-        let (is_ended, is_full) = (line.ends_with(b"\n"), part.limit() == 0);
-        if line.is_empty() || (!is_ended && input.limit() == 0) {
-            // Half a line may be read as another size.
-            return reader.conclude(input.limit() == 0);
-        }
-        let is_whole = is_ended || !is_full;
-        if !is_whole {
-            input.skip_until(b'\n')?;
-        }
-        reader.line(String::from_utf8_lossy(&line).trim(), is_whole);
-    }
-}
-
-/// Takes a recording line by line.
+/// Counts what a recording has, event by event.
 #[derive(Debug, Default)]
-struct Reader {
-    strace: Strace,
-    lines: u64,
-    /// Lines from strace, whatever they say.
-    readable_lines: u64,
-    garbage_lines: u64,
-    first_garbage: Option<UnparsedLine>,
-    streams: Streams,
+pub struct Traffic {
+    connections: BTreeMap<u64, Stream>,
+    /// Messages of connections beyond the limit.
+    messages_beyond: u64,
 }
 
-impl Reader {
-    /// Takes the next line without its end; `is_whole`: it is no longer than lines may be.
-    fn line(&mut self, text: &str, is_whole: bool) {
-        self.lines += 1;
-        if text.is_empty() {
+impl Traffic {
+    /// Counts a message of the client over a connection, `at_ns` nanoseconds after some moment.
+    pub fn sent(&mut self, connection: u64, at_ns: u64, message_bytes: u64) {
+        let is_full = self.connections.len() >= CONNECTIONS_MAX;
+        if is_full && !self.connections.contains_key(&connection) {
+            self.messages_beyond += 1;
             return;
         }
-        let event = is_whole.then(|| self.strace.line(text)).flatten();
-        self.readable_lines += u64::from(event.is_some());
-        match event {
-            Some(Event::Nothing) => {}
-            Some(Event::Moved(moved)) => self.streams.count(&moved),
-            Some(Event::Opened(pid, made)) => {
-                made.into_iter().for_each(|descriptor| self.streams.end((pid, descriptor)));
-            }
-            None => {
-                self.garbage_lines += 1;
-                let text = text.chars().take(GARBAGE_CHARS).collect();
-                self.first_garbage.get_or_insert(UnparsedLine { line: self.lines, text });
-            }
+        self.connections.entry(connection).or_default().sent(at_ns, message_bytes);
+    }
+
+    /// Counts a message of the server over a connection; `is_answer`: it ends a call.
+    pub fn received(&mut self, connection: u64, message_bytes: u64, is_answer: bool) {
+        if let Some(stream) = self.connections.get_mut(&connection) {
+            stream.received(message_bytes, is_answer);
         }
     }
 
-    /// The figures; `was_cut` if the file goes on where reading stopped.
-    fn conclude(self, was_cut: bool) -> Result<Recording, TraceError> {
-        let Self { lines, garbage_lines, first_garbage, streams, .. } = self;
-        let beyond = streams.messages_beyond;
-        let all = streams.into_all();
-        let others = all.iter().map(Stream::messages).fold(0, u64::saturating_add);
-        let Some(stream) = all.into_iter().max_by_key(Stream::rank) else {
-            return Err(match first_garbage {
-                Some(first) if self.readable_lines == 0 => TraceError::Garbage { lines, first },
-                _ => TraceError::NoMessages { lines },
-            });
-        };
-        let messages = stream.messages();
-        let mut notes = vec!["strace slows a program down: without it messages come faster".into()];
-        let mut note = |is_so: bool, text: String| notes.extend(is_so.then_some(text));
-        if let Some(UnparsedLine { line, text }) = &first_garbage {
-            let first = format!("the first is line {line}: {text:?}");
-            note(true, format!("{garbage_lines} of {lines} lines made no sense; {first}"));
+    /// Returns the figures, with `notes` of the recording. `None`: there was no message.
+    #[must_use]
+    pub fn conclude(self, mut notes: Vec<String>) -> Option<Recording> {
+        let messages = |stream: &Stream| stream.sent_count();
+        let all = self.connections.values().map(messages).fold(0, u64::saturating_add);
+        let busiest = self.connections.into_iter().rev().max_by_key(|(_, it)| it.sent_count());
+        let (connection, stream) = busiest?;
+        let messages = stream.sent_count();
+        let others = (all - messages).saturating_add(self.messages_beyond);
+        if others > 0 {
+            notes.push(format!("{others} messages of other connections do not count"));
         }
-        let others = others.saturating_sub(messages).saturating_add(beyond);
-        note(others > 0, format!("{others} messages of other descriptors do not count"));
-        note(!stream.is_channel(), "a descriptor that only writes or reads may be a file".into());
-        note(was_cut, "the recording is longer than is read of one; the rest is left out".into());
-        let span_s = (stream.span_ns.1 - stream.span_ns.0) as f64 / 1e9;
-        Ok(Recording {
-            lines,
-            garbage_lines,
-            first_garbage,
-            pid: stream.id.0,
-            descriptor: stream.id.1,
-            asks: stream.asks(),
+        let span_s = stream.span_ns() as f64 / 1e9;
+        Some(Recording {
+            connection,
             messages,
             answered: stream.answered,
             span_s,
             rate_per_s: (messages > 1 && span_s > 0.0).then(|| (messages - 1) as f64 / span_s),
             message_bytes: stream.quantile(0.5),
             message_bytes_p99: stream.quantile(0.99),
-            reply_bytes: stream.reply_bytes.checked_div(stream.answered),
+            reply_bytes: stream.answer_bytes.checked_div(stream.answered),
             sizes: stream.ranges(),
             notes,
         })
@@ -295,11 +189,10 @@ pub fn describe(wanted: &Requirements) -> String {
 /// The recorded traffic as a person reads it: how much, how often, and the sizes by direction.
 #[must_use]
 pub fn summary(recording: &Recording, style: Style) -> String {
-    let Recording { messages, answered, span_s, pid, descriptor, .. } = recording;
+    let Recording { messages, answered, span_s, connection, .. } = recording;
     let mut out = Document::default();
     out.title("Recorded traffic");
-    let role = if recording.asks { "asks" } else { "answers" };
-    out.line(format!("  busiest: thread {pid}, which {role} on descriptor {descriptor}"));
+    out.line(format!("  busiest: connection {connection}"));
     out.line(format!("  {messages} messages in {span_s:.3} s, {answered} of them answered"));
     if let Some(rate) = recording.rate_per_s {
         out.line(format!("  {rate:.1} per second"));
@@ -321,37 +214,8 @@ fn rounded(rate_per_s: f64) -> f64 {
     rate.clamp(RATE_PER_S_MIN, RATE_PER_S_MAX)
 }
 
-/// Any bytes are a recording or are refused; a recording's figures agree with each other, and its
-/// requirements are valid. Called by `fuzz/`, and by a test with the corpus committed there.
-///
-/// # Panics
-///
-/// If that is not so.
-#[doc(hidden)]
-pub fn fuzz(bytes: &[u8]) {
-    let mut input = bytes;
-    let Ok(found) = read(&mut input) else { return };
-    assert!(found.garbage_lines < found.lines && found.messages > 0);
-    assert_eq!(found.garbage_lines > 0, found.first_garbage.is_some());
-    assert!(found.span_s >= 0.0 && found.answered <= found.messages);
-    assert!(found.message_bytes <= found.message_bytes_p99);
-    let [sent, received] = found
-        .sizes
-        .iter()
-        .fold([0, 0], |[sent, received], range| [sent + range.sent, received + range.received]);
-    assert_eq!(found.messages, if found.asks { sent } else { received });
-    assert_eq!(requirements(&found, &Requirements::default()).check(), Ok(()));
-}
-
-/// Bytes of a recording that are read: a day of a busy program, a minute of reading. What follows
-/// is left out, and a note says so.
-const RECORDING_BYTES_MAX: u64 = 4 << 30;
-
-/// strace prints 32 bytes of a message by default, and some thousand if it is asked to.
-const LINE_BYTES_MAX: u64 = 64 << 10;
-
-/// As much of a line as fits into a message.
-const GARBAGE_CHARS: usize = 80;
+/// Connections that are told apart. Each may take some ten kilobytes.
+const CONNECTIONS_MAX: usize = 1_024;
 
 /// Messages so many times larger than the typical one are worth an advice of their own.
 const MUCH_LARGER: u64 = 8;

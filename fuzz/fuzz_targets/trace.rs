@@ -1,5 +1,0 @@
-//! Recorded traffic, from a file that may come from anywhere.
-#![no_main]
-#![forbid(unsafe_code)]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| nearcall_results::advise::trace::fuzz(bytes));
