@@ -25,8 +25,8 @@ use nearcall_recording::{Summary, Writer};
 use nearcall_results::report::number;
 use serde::Serialize;
 
-use super::asked_server::{self, ServerChoice};
 use super::End;
+use super::asked_server::{self, ServerChoice};
 use crate::args::{JsonArgs, timeout, value};
 use crate::output;
 

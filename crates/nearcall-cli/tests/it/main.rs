@@ -16,6 +16,7 @@ mod load;
 mod memory;
 mod profile;
 mod program;
+mod record;
 mod report;
 mod report_browser;
 mod reproduce;

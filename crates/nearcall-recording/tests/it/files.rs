@@ -12,6 +12,8 @@ use nearcall::control::{
 use nearcall::prost::Message;
 use nearcall_recording::{FileEnd, ReadError, Reader, Writer, fuzz};
 use nearcall_testkit::home::ThermostatCaller;
+use prost::encoding::{WireType, decode_key, decode_varint};
+use prost_reflect::{DescriptorPool, DynamicMessage};
 
 fn header() -> RecordingHeader {
     let interface = ThermostatCaller::INTERFACE;
@@ -101,6 +103,54 @@ fn a_file_is_length_delimited_records() {
         contents[..],
         [Content::Header(_), Content::Event(_), Content::Event(_), Content::End(_)]
     ));
+}
+
+/// Returns the bytes of a field that has a length.
+fn field(message: &[u8], number: u32) -> &[u8] {
+    let mut rest = message;
+    while !rest.is_empty() {
+        let (tag, wire_type) = decode_key(&mut rest).unwrap();
+        let bytes = match wire_type {
+            WireType::Varint => {
+                decode_varint(&mut rest).unwrap();
+                0
+            }
+            WireType::SixtyFourBit => 8,
+            WireType::LengthDelimited => {
+                usize::try_from(decode_varint(&mut rest).unwrap()).unwrap()
+            }
+            other => panic!("{other:?}"),
+        };
+        let (value, later) = rest.split_at(bytes);
+        if tag == number && wire_type == WireType::LengthDelimited {
+            return value;
+        }
+        rest = later;
+    }
+    panic!("no field {number}")
+}
+
+/// By what `docs/recording.md` says, and nothing else.
+#[test]
+fn a_file_is_read_by_the_descriptors_that_it_has() {
+    let file = written(&events(1));
+    let mut rest = &file[..];
+    let first_bytes = usize::try_from(decode_varint(&mut rest).unwrap()).unwrap();
+    let set = field(field(&rest[..first_bytes], 2), 6);
+    let mut pool = DescriptorPool::global();
+    pool.decode_file_descriptor_set(set).unwrap();
+    let record = pool.get_message_by_name("nearcall.v1.Record").unwrap();
+    let mut rest = &file[..];
+    let mut names = Vec::new();
+    while !rest.is_empty() {
+        let record_bytes = usize::try_from(decode_varint(&mut rest).unwrap()).unwrap();
+        let (whole, later) = rest.split_at(record_bytes);
+        let record = DynamicMessage::decode(record.clone(), whole).unwrap();
+        let (field, _) = record.fields().find(|(field, _)| field.name() != "check").unwrap();
+        names.push(field.name().to_owned());
+        rest = later;
+    }
+    assert_eq!(names, ["header", "event", "event", "end"]);
 }
 
 #[test]

@@ -214,3 +214,15 @@ fn generated_callers_call_a_service_of_bytes() {
     let echo = DynamicCaller::new(&client, "inproc:dynamic", ECHO.name).unwrap();
     assert_eq!(echo.call("Say", &Encoded::default()).unwrap(), Encoded::default());
 }
+
+#[timed]
+fn an_object_that_has_an_instance_is_described_by_its_server() {
+    let served = Served::with(Limits::default(), "", |_, server, _| {
+        server.register_as("hall", EchoDispatcher::new(Service::default())).unwrap();
+    });
+    let (client, address) = (Client::new(), format!("{}#hall", served.address));
+    let caller = DynamicCaller::new(&client, &address, ECHO.name).unwrap();
+    caller.call("Nothing", &Encoded::default()).unwrap();
+    let caller = AsyncDynamicCaller::new(&client, &address, ECHO.name).unwrap();
+    block_on(caller.call("Nothing", &Encoded::default())).unwrap();
+}

@@ -14,6 +14,7 @@ mod decoding;
 mod flood;
 mod futures;
 mod hunts;
+mod recording;
 mod replies;
 mod slow_readers;
 

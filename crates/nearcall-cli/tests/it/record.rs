@@ -1,0 +1,305 @@
+//! `record`, `replay` and `advise --trace` of what was recorded: a thermostat of this process.
+//!
+//! **Not here:** calls of other shapes, files that are damaged (`nearcall-recording`).
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nearcall::{Client, Context, Limits, Status};
+use nearcall_os::clock;
+use nearcall_os::process::Child;
+use nearcall_os::signal::{self, Signal};
+use nearcall_testkit::home::{
+    NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatCaller,
+    ThermostatDispatcher, WatchReply, WatchRequest,
+};
+use nearcall_testkit::support::{LoopThread, unique_address};
+use serde_json::Value;
+
+use crate::program::{Ended, Folder};
+
+/// Longest wait of one step.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A thermostat; a changed one measures in other degrees and gets no warmer than 25.
+struct Room {
+    target: Cell<f64>,
+    is_changed: bool,
+}
+
+impl Thermostat for Room {
+    fn set_target(
+        &self,
+        _context: &Context<'_>,
+        request: &SetTargetRequest,
+    ) -> Result<SetTargetReply, Status> {
+        if self.is_changed && request.celsius > 25.0 {
+            return Err(Status::out_of_range("a room has 5 to 25 degrees"));
+        }
+        let factor = if self.is_changed { 1.8 } else { 1.0 };
+        let celsius_before = self.target.replace(request.celsius * factor);
+        Ok(SetTargetReply { celsius_before })
+    }
+
+    fn note(&self, _context: &Context<'_>, _request: &NoteRequest) {}
+
+    fn watch(&self, _: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
+        Ok(WatchReply { celsius: self.target.get() })
+    }
+
+    fn reset(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        self.target.set(0.0);
+        Ok(())
+    }
+}
+
+fn serve(is_changed: bool) -> (String, LoopThread) {
+    let address = unique_address();
+    let at = address.clone();
+    let (thread, ()) = LoopThread::serve(Limits::default(), move |_, server| {
+        let room = Room { target: Cell::new(0.0), is_changed };
+        server.register(ThermostatDispatcher::new(room)).unwrap();
+        server.listen(&at).unwrap();
+    });
+    (address, thread)
+}
+
+/// A `record` under way.
+struct Recording {
+    child: Child,
+    stdout: PathBuf,
+    stderr: PathBuf,
+}
+
+impl Recording {
+    /// Starts the program and waits until it records.
+    fn start(folder: &Folder, words: &[&str]) -> Self {
+        let [stdout, stderr] = ["out", "err"].map(|name| folder.home().join(name));
+        let mut command = folder.command(&[&["record"], words].concat());
+        command.stdout(File::create(&stdout).unwrap()).stderr(File::create(&stderr).unwrap());
+        let mut child = Child::spawn(&mut command).unwrap();
+        let end = clock::now() + PATIENCE;
+        while !fs::read_to_string(&stderr).unwrap().contains("recording into") {
+            let ended = child.wait(Some(Duration::from_millis(5))).unwrap();
+            let said = fs::read_to_string(&stderr).unwrap();
+            assert!(ended.is_none() && clock::now() < end, "{ended:?}: {said}");
+        }
+        Self { child, stdout, stderr }
+    }
+
+    fn end_by(self, signal: Signal) -> Ended {
+        signal::send_by_pidfd(self.child.pidfd(), signal).unwrap();
+        self.wait()
+    }
+
+    fn wait(mut self) -> Ended {
+        let status = self.child.wait(Some(PATIENCE)).unwrap().expect("it ends");
+        Ended {
+            code: status.code(),
+            stdout: fs::read_to_string(&self.stdout).unwrap(),
+            stderr: fs::read_to_string(&self.stderr).unwrap(),
+        }
+    }
+}
+
+/// Some calls of every kind, of two clients.
+fn call(address: &str) {
+    for celsius in [21.5, 28.0] {
+        let room = ThermostatCaller::new(&Client::new(), address).unwrap();
+        room.reset(&()).unwrap();
+        room.set_target(&SetTargetRequest { celsius }).unwrap();
+        room.set_target(&SetTargetRequest { celsius: 19.0 }).unwrap();
+        room.note(&NoteRequest { text: "\u{1b}[2J".into() }).unwrap();
+        room.watch(&WatchRequest {}).unwrap();
+    }
+}
+
+/// Waits until so many calls are in the file, by the lengths of their records.
+fn wait_for_bytes(file: &PathBuf, bytes: u64) {
+    let end = clock::now() + PATIENCE;
+    while fs::metadata(file).unwrap().len() < bytes {
+        assert!(clock::now() < end);
+        clock::pause(Duration::from_millis(5));
+    }
+}
+
+fn recorded(folder: &Folder, address: &str) -> Value {
+    let recording = Recording::start(folder, &[address, "-o", "room.rec", "--json"]);
+    let file = folder.path().join("room.rec");
+    let before = fs::metadata(&file).unwrap().len();
+    call(address);
+    wait_for_bytes(&file, before + 18 * 30);
+    // What is under way is sent every 10 ms.
+    clock::pause(Duration::from_millis(200));
+    let ended = recording.end_by(Signal::INT);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+#[test]
+fn what_is_recorded_is_replayed_and_compared() {
+    let folder = Folder::new();
+    let (address, _room) = serve(false);
+    let document = recorded(&folder, &address);
+    assert_eq!(document["schema"], "nearcall.record/1");
+    assert_eq!((&document["calls"], &document["events"]), (&10.into(), &18.into()), "{document}");
+    assert_eq!(document["dropped_calls"], 0);
+    let length = fs::metadata(folder.path().join("room.rec")).unwrap().len();
+    assert_eq!(document["file_bytes"], length);
+
+    let (same, _room) = serve(false);
+    for speed in ["1", "max"] {
+        let words = ["replay", "room.rec", &same, "--compare", "--speed", speed];
+        let ended = folder.run(&words);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+        for text in [
+            "10 calls over 2 connections",
+            "8 equal, 0 different, 2 not compared",
+            "4 calls of methods that are not declared idempotent were sent",
+            "home.v1.Thermostat/SetTarget",
+            "p99 recorded",
+        ] {
+            assert!(ended.stdout.contains(text), "no {text:?} in {}", ended.stdout);
+        }
+    }
+    let ended = folder.run(&["replay", "room.rec", &same, "--only-idempotent"]);
+    assert!(ended.stdout.contains("6 calls over 2 connections"), "{ended:?}");
+    assert!(ended.stdout.contains("4 calls of methods that are not declared idempotent were left"));
+
+    let (changed, _room) = serve(true);
+    let ended = folder.run(&["replay", "room.rec", &changed, "--compare", "--speed", "max"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(3), ""), "{ended:?}");
+    let warm = "status: OK -> OUT_OF_RANGE: a room has 5 to 25 degrees";
+    for text in ["reply.celsius_before: 21.5 -> ", warm, "reply.celsius: 19.0 -> 34.2"] {
+        assert!(ended.stdout.contains(text), "no {text:?} in {}", ended.stdout);
+    }
+    let words = ["replay", "room.rec", &changed, "--compare", "--speed", "max", "--json"];
+    let document: Value = serde_json::from_str(&folder.run(&words).stdout).unwrap();
+    assert_eq!(document["schema"], "nearcall.replay/1");
+    assert!(document["different"].as_u64().unwrap() >= 4, "{document}");
+    let first = &document["differences"][0];
+    assert_eq!(first["fields"][0]["path"], "reply.celsius_before", "{document}");
+    assert!(document["methods"][0]["now"]["p50_us"].as_f64().unwrap() > 0.0, "{document}");
+}
+
+#[test]
+fn a_recording_becomes_an_advice() {
+    let folder = Folder::new();
+    let (address, _room) = serve(false);
+    recorded(&folder, &address);
+    let runs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
+    let run = runs.join("epyc-2cpu-calls.json").display().to_string();
+    let ended = folder.run(&["advise", "--trace", "room.rec", "--run", &run]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    for text in ["Recorded traffic\n  busiest: connection ", "5 messages in ", "4 of them", "Use "]
+    {
+        assert!(ended.stdout.contains(text), "no {text:?} in {}", ended.stdout);
+    }
+    let ended = folder.run(&["advise", "--trace", "room.rec", "--json", "--run", &run]);
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((&document["recording"]["messages"]), (&5.into()), "{document}");
+}
+
+#[test]
+fn a_recording_ends_by_a_signal_a_time_or_with_its_server() {
+    let folder = Folder::new();
+    let (address, room) = serve(false);
+    let recording = Recording::start(&folder, &[&address, "-o", "one.rec"]);
+    let ended = recording.end_by(Signal::TERM);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.starts_with("one.rec: 0 calls, 0 events, "), "{ended:?}");
+    let recording = Recording::start(&folder, &[&address, "-o", "two.rec", "--duration", "100ms"]);
+    assert_eq!(recording.wait().code, Some(0));
+    let recording = Recording::start(&folder, &[&address, "-o", "three.rec"]);
+    drop(room);
+    let ended = recording.wait();
+    assert!(ended.code == Some(1) && ended.stderr.contains("error: the server"), "{ended:?}");
+    // Each of them can be read.
+    let (address, _room) = serve(false);
+    for file in ["one.rec", "two.rec", "three.rec"] {
+        let ended = folder.run(&["replay", file, &address]);
+        assert_eq!(ended.code, Some(0), "{file}: {ended:?}");
+    }
+}
+
+#[test]
+fn bounds_leave_calls_out_and_say_so() {
+    let folder = Folder::new();
+    let (address, _room) = serve(false);
+    let recording = Recording::start(
+        &folder,
+        &[&address, "-o", "few.rec", "--max-rate", "500", "--method=Reset"],
+    );
+    let room = ThermostatCaller::new(&Client::new(), &address).unwrap();
+    (0..200).for_each(|_| room.reset(&()).unwrap());
+    room.watch(&WatchRequest {}).unwrap();
+    clock::pause(Duration::from_millis(200));
+    let ended = recording.end_by(Signal::INT);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("left out by the server: "), "{ended:?}");
+    let ended = folder.run(&["replay", "few.rec", &address]);
+    assert!(ended.stdout.contains("calls are not in the recording: the server had left them out"));
+    assert!(!ended.stdout.contains("Watch"), "{ended:?}");
+}
+
+#[test]
+fn what_cannot_be_recorded_or_replayed_is_refused_with_the_reason() {
+    let folder = Folder::new();
+    let (address, _room) = serve(false);
+    recorded(&folder, &address);
+    let whole = fs::read(folder.path().join("room.rec")).unwrap();
+    let mut damaged = whole.clone();
+    let at = whole.len() / 2 + whole.len() / 4;
+    damaged[at] ^= 0xff;
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("damaged.rec"), damaged).unwrap();
+    fs::write(path("cut.rec"), &whole[..whole.len() - 9]).unwrap();
+    fs::write(path("log.txt"), "a log\n").unwrap();
+    fs::write(path("empty.rec"), "").unwrap();
+    let nobody = unique_address();
+    let cases: [(&[&str], i32, &str); 14] = [
+        (&["replay", "log.txt", &address], 1, "log.txt: this is no recording of nearcall"),
+        (&["replay", "empty.rec", &address], 1, "`nearcall record NAME -o FILE` makes one"),
+        (&["replay", "none.rec", &address], 1, "none.rec: No such file"),
+        (&["replay", "cut.rec", &address, "--speed=max"], 1, "the recording was cut off"),
+        (&["replay", "room.rec", &nobody], 1, "no server listens at"),
+        (&["replay", "room.rec", &address, "--speed", "0"], 2, "give a factor above 0"),
+        (&["replay", "room.rec"], 2, "<NAME>"),
+        (&["record", &nobody, "-o", "no.rec"], 1, "no server listens at"),
+        (&["record", &address, "-o", "no.rec", "--interface", "a.B"], 1, "no interface `a.B`"),
+        (&["record", &address, "-o", "/dev/full"], 1, "cannot write /dev/full"),
+        (&["record", &address, "-o", "none/no.rec"], 1, "cannot write none/no.rec"),
+        (&["record", &address, "-o", "no.rec", "--max-memory", "1GiB"], 1, "268435456 bytes"),
+        (&["record", &address], 2, "--out <FILE>"),
+        (&["advise", "--trace", "log.txt"], 1, "this is no recording of nearcall"),
+    ];
+    for (words, code, message) in cases {
+        let ended = folder.run(words);
+        assert_eq!(ended.code, Some(code), "{words:?}: {ended:?}");
+        assert!(ended.stderr.contains(message), "{words:?}: {}", ended.stderr);
+    }
+    assert!(!path("no.rec").exists(), "a refused recording leaves no file");
+    let ended = folder.run(&["replay", "damaged.rec", &address, "--speed=max"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("damaged"), "{ended:?}");
+}
+
+#[test]
+fn a_replay_ends_by_a_signal_and_says_what_it_has_done() {
+    let folder = Folder::new();
+    let (address, _room) = serve(false);
+    recorded(&folder, &address);
+    let words = ["replay", "room.rec", &address, "--speed", "0.0001"];
+    let mut command = folder.command(&words);
+    let stdout = folder.home().join("slow");
+    command.stdout(File::create(&stdout).unwrap());
+    let mut child = Child::spawn(&mut command).unwrap();
+    assert_eq!(child.wait(Some(Duration::from_millis(300))).unwrap(), None, "it takes its time");
+    signal::send_by_pidfd(child.pidfd(), Signal::INT).unwrap();
+    let status = child.wait(Some(PATIENCE)).unwrap().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    let text = fs::read_to_string(&stdout).unwrap();
+    assert!(text.contains("not to its end: it was interrupted"), "{text}");
+}
