@@ -4,7 +4,10 @@
 
 use std::cell::Cell;
 use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use nearcall::{Client, Context, Limits, Status};
@@ -56,8 +59,11 @@ impl Thermostat for Room {
 }
 
 fn serve(is_changed: bool) -> (String, LoopThread) {
-    let address = unique_address();
-    let at = address.clone();
+    serve_at(&unique_address(), is_changed)
+}
+
+fn serve_at(address: &str, is_changed: bool) -> (String, LoopThread) {
+    let (address, at) = (address.to_owned(), address.to_owned());
     let (thread, ()) = LoopThread::serve(Limits::default(), move |_, server| {
         let room = Room { target: Cell::new(0.0), is_changed };
         server.register(ThermostatDispatcher::new(room)).unwrap();
@@ -302,4 +308,59 @@ fn a_replay_ends_by_a_signal_and_says_what_it_has_done() {
     assert_eq!(status.code(), Some(130));
     let text = fs::read_to_string(&stdout).unwrap();
     assert!(text.contains("not to its end: it was interrupted"), "{text}");
+}
+
+/// The commands of a part of `docs/tools.md`, word by word.
+fn documented(part: &str) -> Vec<Vec<String>> {
+    let text =
+        fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md"));
+    let text = text.unwrap();
+    let (_, rest) = text.split_once(&format!("## {part}\n")).unwrap();
+    let section = rest.split("\n## ").next().unwrap();
+    let blocks = section.split("```sh\n").skip(1).filter_map(|it| it.split("```").next());
+    let lines = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("nearcall "));
+    lines.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn the_documented_commands_do_what_is_said() {
+    let folder = Folder::new();
+    let directory = folder.path().join("runtime");
+    fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
+    let run = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
+    fs::copy(run.join("epyc-2cpu-calls.json"), folder.path().join("calls.json")).unwrap();
+    let address = format!("unix:{}/thermostat", directory.display());
+    let (_, _room) = serve_at(&address, false);
+    let commands = documented("Record and replay");
+    assert!(commands.len() >= 6, "{commands:?}");
+    let run = |words: &Vec<String>| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        folder.run_with(&words, &[("NEARCALL_RUNTIME_DIR", &directory)])
+    };
+    let (recordings, others): (Vec<_>, Vec<_>) =
+        commands.iter().partition(|words| words[0] == "record");
+    let recorded: Vec<_> = thread::scope(|scope| {
+        let is_over = AtomicBool::new(false);
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                call(&address);
+                clock::pause(Duration::from_millis(50));
+            }
+        });
+        let ended = recordings.iter().map(|words| run(words)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        ended
+    });
+    for (words, ended) in recordings.iter().zip(&recorded) {
+        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
+        assert!(ended.stdout.contains("calls"), "{words:?}: {ended:?}");
+    }
+    for words in others {
+        let ended = run(words);
+        // The thermostat has been set since, so that some replies are others.
+        let is_compared = words.iter().any(|word| word == "--compare");
+        assert!(ended.code == Some(0) || is_compared && ended.code == Some(3), "{ended:?}");
+        let is_told = ["home.v1.Thermostat/SetTarget", "Recorded traffic"];
+        assert!(is_told.iter().any(|text| ended.stdout.contains(text)), "{words:?}: {ended:?}");
+    }
 }
