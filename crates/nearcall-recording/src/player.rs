@@ -251,8 +251,10 @@ impl<'a> Player<'a> {
     /// Waits until something is due that has happened then.
     fn wait_until(&mut self, time_ns: u64) {
         let Speed::Times(speed) = self.shared.options.speed else { return };
-        let after_ns = time_ns.saturating_sub(self.shared.first_ns) as f64 / speed;
-        let due_ns = self.shared.started_ns.saturating_add(after_ns as u64);
+        let after_s = time_ns.saturating_sub(self.shared.first_ns) as f64 / 1e9 / speed;
+        let after = Duration::try_from_secs_f64(after_s).unwrap_or(Duration::MAX);
+        let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        let due_ns = self.shared.started_ns.saturating_add(after_ns);
         loop {
             let now_ns = clock::monotonic_ns();
             if now_ns >= due_ns {

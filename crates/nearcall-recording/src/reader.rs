@@ -69,15 +69,6 @@ pub enum ReadError {
     },
 }
 
-/// What stands where a record was expected.
-enum Next {
-    Record(Record),
-    /// Nothing.
-    End,
-    /// A part of a record.
-    Part,
-}
-
 impl<R: BufRead> Reader<R> {
     /// Reads the header of a recording. Give it a buffered reader.
     ///
@@ -88,11 +79,10 @@ impl<R: BufRead> Reader<R> {
         let header = RecordingHeader::default();
         let mut reader = Self { input, offset: 0, header, end: None, record: Vec::new() };
         let first = match reader.next_record() {
-            Ok(Next::Record(record)) => record.content,
+            Ok(record) => record.and_then(|record| record.content),
             Err(ReadError::Damaged { why, .. }) if why != OTHER_BYTES => {
                 return Err(ReadError::NotARecording);
             }
-            Ok(Next::End | Next::Part) => None,
             Err(error) => return Err(error),
         };
         let Some(Content::Header(header)) = first.filter(is_ours) else {
@@ -125,28 +115,29 @@ impl<R: BufRead> Reader<R> {
         while self.end.is_none() {
             let offset = self.offset;
             match self.next_record()? {
-                Next::Record(Record { content: Some(Content::Event(event)), .. }) => {
+                Some(Record { content: Some(Content::Event(event)), .. }) => {
                     return Ok(Some(event));
                 }
-                Next::Record(Record { content: Some(Content::End(end)), .. }) => {
+                Some(Record { content: Some(Content::End(end)), .. }) => {
                     if !self.input.fill_buf()?.is_empty() {
                         let (offset, why) = (self.offset, "there are bytes behind the end");
                         return Err(ReadError::Damaged { offset, why });
                     }
                     self.end = Some(FileEnd::Whole(end));
                 }
-                Next::Record(Record { content: Some(Content::Header(_)), .. }) => {
+                Some(Record { content: Some(Content::Header(_)), .. }) => {
                     return Err(ReadError::Damaged { offset, why: "it is a second header" });
                 }
                 // Something that a later version has added.
-                Next::Record(Record { content: None, .. }) => {}
-                Next::End | Next::Part => self.end = Some(FileEnd::CutOff { offset }),
+                Some(Record { content: None, .. }) => {}
+                None => self.end = Some(FileEnd::CutOff { offset }),
             }
         }
         Ok(None)
     }
 
-    fn next_record(&mut self) -> Result<Next, ReadError> {
+    /// Returns the next record; `None`: the file ends here, or within a record.
+    fn next_record(&mut self) -> Result<Option<Record>, ReadError> {
         let offset = self.offset;
         let damaged = |why| Err(ReadError::Damaged { offset, why });
         let (mut record_bytes, mut length_bytes) = (0_u64, 0_u64);
@@ -154,7 +145,7 @@ impl<R: BufRead> Reader<R> {
             let mut byte = [0];
             match self.input.read_exact(&mut byte) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Ok(if length_bytes == 0 { Next::End } else { Next::Part });
+                    return Ok(None);
                 }
                 read => read?,
             }
@@ -172,7 +163,7 @@ impl<R: BufRead> Reader<R> {
         };
         let mut check = [0; CHECK_BYTES];
         match self.input.read_exact(&mut check) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Next::Part),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             read => read?,
         }
         let [tag, a, b, c, d, ref of_content @ ..] = check;
@@ -187,7 +178,7 @@ impl<R: BufRead> Reader<R> {
         // Grows by what is there.
         let read = self.input.by_ref().take(content_bytes).read_to_end(&mut self.record)?;
         if (read as u64) < content_bytes {
-            return Ok(Next::Part);
+            return Ok(None);
         }
         if of_content != &checksum::of_content(&self.record).to_le_bytes() {
             return damaged(OTHER_BYTES);
@@ -196,7 +187,7 @@ impl<R: BufRead> Reader<R> {
             return damaged("it cannot be decoded");
         };
         self.offset += length_bytes + record_bytes;
-        Ok(Next::Record(record))
+        Ok(Some(record))
     }
 }
 

@@ -276,8 +276,7 @@ impl<H: Host> Connection<H> {
         let borrowing = borrower.map(|borrower| Borrowing::new(borrower, trust));
         let mut wire_limits = limits.wire();
         wire_limits.references = borrowing.is_some();
-        wire_limits.switching = switching_part(switches.is_some(), serves);
-        restrict(&mut wire_limits, &endpoint, serves);
+        restrict(&mut wire_limits, &endpoint, switches.is_some(), serves);
         let (takes_whole, whole_bytes_max) = (takes_whole(&endpoint), whole_bytes_max(&endpoint));
         let outbox = Outbox::charged_to(serves.map(|_| charge_for_replies(&endpoint, &peer)));
         Self {
@@ -730,8 +729,15 @@ fn charge_for_replies(endpoint: &Endpoint, peer: &Peer) -> Charge {
     account.empty_charge(Resource::Bytes)
 }
 
-/// Has limits be no wider than the channel, and a client be asked no more often than is sane.
-fn restrict(limits: &mut nearcall_wire::Limits, endpoint: &Endpoint, serves: Option<ServerId>) {
+/// Has limits be no wider than the channel and say what this end does in switches, and a client be
+/// asked no more often than is sane.
+fn restrict(
+    limits: &mut nearcall_wire::Limits,
+    endpoint: &Endpoint,
+    switches: bool,
+    serves: Option<ServerId>,
+) {
+    limits.switching = switching_part(switches, serves);
     if serves.is_none() {
         limits.switches_per_minute_max = ASKS_PER_MINUTE_MAX;
     }

@@ -190,7 +190,7 @@ fn read(
     let (give, take) = sync_channel(PARTS_WAITING_MAX);
     let read = move || {
         let client = asked_server::client();
-        let server = ServerCaller::new(&client, &address);
+        let server = ServerCaller::new(&client, &address).map_err(Status::from);
         match server.and_then(|server| server.record(&request)) {
             Ok(parts) => {
                 for part in parts {

@@ -59,6 +59,11 @@ fn written(events: &[RecordedEvent]) -> Vec<u8> {
     file
 }
 
+/// An offset as an index.
+fn place(offset: u64) -> usize {
+    usize::try_from(offset).unwrap()
+}
+
 /// All events that can be read, and the end.
 fn read(file: impl Read) -> (Vec<RecordedEvent>, Result<FileEnd, ReadError>) {
     let mut events = Vec::new();
@@ -161,10 +166,10 @@ fn a_file_that_is_cut_off_is_read_to_its_last_whole_record() {
     for length in header_bytes..file.len() {
         let (events, end) = read(&file[..length]);
         let Ok(FileEnd::CutOff { offset }) = end else { panic!("{length}: {end:?}") };
-        assert!(offset as usize <= length && events.len() <= 4);
+        assert!(place(offset) <= length && events.len() <= 4);
         assert_eq!(events, all[..events.len()], "{length}");
         // It ends where the events do.
-        assert_eq!(read(&file[..offset as usize]).0.len(), events.len());
+        assert_eq!(read(&file[..place(offset)]).0.len(), events.len());
     }
     for length in 0..header_bytes {
         let end = read(&file[..length]).1;
@@ -197,10 +202,10 @@ fn damage_of_any_byte_is_found_at_its_record() {
         let (events, end) = read(&damaged[..]);
         assert_eq!(events, all[..events.len()], "byte {at}");
         match end {
-            Err(ReadError::Damaged { offset, .. }) => assert_eq!(offset as usize, start, "{at}"),
+            Err(ReadError::Damaged { offset, .. }) => assert_eq!(place(offset), start, "{at}"),
             Err(ReadError::NotARecording) => assert_eq!(start, 0),
             // A length that leads behind the end of the file.
-            Ok(FileEnd::CutOff { offset }) => assert_eq!(offset as usize, start, "byte {at}"),
+            Ok(FileEnd::CutOff { offset }) => assert_eq!(place(offset), start, "byte {at}"),
             end => panic!("byte {at}: {end:?}"),
         }
     }
@@ -211,7 +216,7 @@ fn damage_of_any_byte_is_found_at_its_record() {
     let (second, third) = (starts[1], starts[2]);
     let swapped = [&file[..second], &file[third..], &file[second..third]].concat();
     let end = read(&swapped[..]).1;
-    assert!(matches!(end, Err(ReadError::Damaged { offset, .. }) if offset as usize == second));
+    assert!(matches!(end, Err(ReadError::Damaged { offset, .. }) if place(offset) == second));
 }
 
 #[test]

@@ -250,6 +250,7 @@ fn a_changed_service_is_told_by_fields_and_codes() {
     let (address, _thread) = serve_room(1.0, 30.0);
     let recorder = Recorder::start(&address, ThermostatCaller::INTERFACE);
     let room = ThermostatCaller::new(&Client::new(), &format!("{address}#hall")).unwrap();
+    let room = room.with(CallOptions::new().deadline(Duration::from_secs(60)));
     let set = |celsius| room.set_target(&SetTargetRequest { celsius });
     set(21.5).unwrap();
     set(28.0).unwrap();
@@ -278,8 +279,7 @@ fn connections_overlap_as_they_did_and_are_bounded() {
     let served = Served::start();
     let recorder = Recorder::start(&served.address, EchoCaller::INTERFACE);
     let callers: Vec<_> = (0..5).map(|_| served.echo("")).collect();
-    for number in 0..40_u64 {
-        let caller = &callers[number as usize % 5];
+    for (number, caller) in (0..40).zip(callers.iter().cycle()) {
         caller.say(&Words { number, ..Words::default() }).unwrap();
     }
     let options_of = CallOptions::new().metadata("room", "attic").unwrap();
