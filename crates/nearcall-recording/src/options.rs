@@ -24,6 +24,6 @@ pub struct ReplayOptions {
 pub enum Speed {
     /// So many times as fast as it was recorded; above 0.
     Times(f64),
-    /// Each connection without pauses.
+    /// Each connection without pauses, so that the order between connections is another one.
     Max,
 }

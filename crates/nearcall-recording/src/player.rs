@@ -93,7 +93,7 @@ impl<'a> Player<'a> {
     /// Plays all events, and gives up the calls that have no end.
     pub(crate) fn play(mut self, events: impl IntoIterator<Item = RecordedEvent>) -> Tally {
         for event in events {
-            if !(self.shared.is_stopped)() {
+            if !self.tally.was_stopped {
                 self.event(event);
             }
         }
@@ -107,8 +107,9 @@ impl<'a> Player<'a> {
             Some(What::Request(request)) => self.request(call, time_ns, &request),
             Some(What::RequestItem(item)) => self.request_item(call, time_ns, item),
             Some(What::HalfClose(_)) => {
-                self.wait_until(time_ns);
-                if let Some(playing) = self.playing.get_mut(&call) {
+                if self.wait_until(time_ns)
+                    && let Some(playing) = self.playing.get_mut(&call)
+                {
                     playing.call.half_close();
                 }
             }
@@ -122,9 +123,8 @@ impl<'a> Player<'a> {
                 self.end(call, time_ns, Err(code.unwrap_or(Code::Unknown)));
             }
             Some(What::Cancel(_)) => {
-                self.wait_until(time_ns);
                 // Dropping it cancels it.
-                if self.playing.remove(&call).is_some() {
+                if self.wait_until(time_ns) && self.playing.remove(&call).is_some() {
                     self.tally.report.not_compared += 1;
                 }
             }
@@ -145,10 +145,12 @@ impl<'a> Player<'a> {
             report.left_out += 1;
             return;
         }
-        report.not_idempotent += u64::from(!is_idempotent);
+        if !self.wait_until(time_ns) {
+            return;
+        }
+        self.tally.report.not_idempotent += u64::from(!is_idempotent);
         let method = format!("{interface}/{}", request.method);
         self.tally.methods.entry(method.clone()).or_default().calls += 1;
-        self.wait_until(time_ns);
         let timeout = request.timeout_ns.map_or(self.shared.options.timeout, Duration::from_nanos);
         let started_ns = clock::monotonic_ns();
         let started = match self.caller(&request.object) {
@@ -193,8 +195,9 @@ impl<'a> Player<'a> {
             self.tally.report.cut += 1;
             self.tally.report.not_compared += 1;
         }
-        self.wait_until(time_ns);
-        if let Some(playing) = self.playing.get_mut(&call) {
+        if self.wait_until(time_ns)
+            && let Some(playing) = self.playing.get_mut(&call)
+        {
             playing.call.send(item.data);
         }
     }
@@ -248,24 +251,26 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Waits until something is due that has happened then.
-    fn wait_until(&mut self, time_ns: u64) {
-        let Speed::Times(speed) = self.shared.options.speed else { return };
+    /// Waits until something is due that has happened then. False: the replay is to stop.
+    fn wait_until(&mut self, time_ns: u64) -> bool {
+        self.tally.was_stopped |= (self.shared.is_stopped)();
+        let Speed::Times(speed) = self.shared.options.speed else {
+            return !self.tally.was_stopped;
+        };
         let after_s = time_ns.saturating_sub(self.shared.first_ns) as f64 / 1e9 / speed;
         let after = Duration::try_from_secs_f64(after_s).unwrap_or(Duration::MAX);
         let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let due_ns = self.shared.started_ns.saturating_add(after_ns);
-        loop {
+        while !self.tally.was_stopped {
             let now_ns = clock::monotonic_ns();
             if now_ns >= due_ns {
                 self.tally.latest_ns = self.tally.latest_ns.max(now_ns - due_ns);
-                return;
-            }
-            if (self.shared.is_stopped)() {
-                return;
+                return true;
             }
             clock::pause_until(due_ns.min(now_ns + PAUSE_NS_MAX));
+            self.tally.was_stopped |= (self.shared.is_stopped)();
         }
+        false
     }
 }
 

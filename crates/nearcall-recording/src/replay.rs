@@ -61,14 +61,15 @@ pub fn replay<R: BufRead>(
         let incomplete = loop {
             match next {
                 Ok(Some(event)) if !is_stopped() => players.give(event)?,
-                Ok(Some(_)) => break Some("it was interrupted".to_owned()),
+                Ok(Some(_)) => break Some(INTERRUPTED.to_owned()),
                 Ok(None) => break cut_off(reader.end()),
                 Err(error) => break Some(error.to_string()),
             }
             next = reader.next_event();
         };
         let mut tally = players.finish();
-        tally.report.incomplete = incomplete;
+        let stopped = tally.was_stopped.then(|| INTERRUPTED.to_owned());
+        tally.report.incomplete = stopped.or(incomplete);
         Ok::<_, ReplayError>(tally)
     })?;
     let passed_ns = clock::monotonic_ns().saturating_sub(started_ns);
@@ -175,6 +176,8 @@ impl<'scope, 'env> Players<'scope, 'env> {
 fn play(shared: &Shared<'_>, events: Receiver<RecordedEvent>) -> Tally {
     Player::new(shared).play(events)
 }
+
+const INTERRUPTED: &str = "it was interrupted";
 
 /// Events that are read ahead for one connection: enough for it to have no pauses.
 const EVENTS_AHEAD_MAX: usize = 1024;

@@ -88,6 +88,8 @@ pub(crate) struct Tally {
     pub(crate) methods: BTreeMap<String, MethodTally>,
     pub(crate) intervals: Intervals,
     pub(crate) latest_ns: u64,
+    /// The replay was stopped before all of its events were played.
+    pub(crate) was_stopped: bool,
 }
 
 /// The calls of a method.
@@ -115,6 +117,7 @@ impl Tally {
         own.not_compared += more.not_compared;
         own.differences.extend(more.differences);
         self.latest_ns = self.latest_ns.max(other.latest_ns);
+        self.was_stopped |= other.was_stopped;
         self.intervals.add(other.intervals);
         for (method, more) in other.methods {
             let own = self.methods.entry(method).or_default();
@@ -127,7 +130,7 @@ impl Tally {
     }
 
     pub(crate) fn into_report(self) -> ReplayReport {
-        let Self { mut report, methods, intervals, latest_ns } = self;
+        let Self { mut report, methods, intervals, latest_ns, .. } = self;
         report.differences.sort_by_key(|difference| difference.call);
         report.differences.truncate(DIFFERENCES_MAX);
         report.latest_ms = latest_ns as f64 / 1e6;
