@@ -69,7 +69,7 @@ pub(crate) struct ReplayArgs {
 
     /// Deadline of calls that had none
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
-    pub(crate) deadline: Duration,
+    pub(crate) default_deadline: Duration,
 
     #[command(flatten)]
     pub(crate) format: JsonArgs,
@@ -93,7 +93,7 @@ pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<End> {
         compare: args.compare,
         only_idempotent: args.only_idempotent,
         connections_max: args.max_connections as usize,
-        timeout: args.deadline,
+        timeout: args.default_deadline,
     };
     let is_stopped = || interrupt.interrupted();
     let address = args.server.to_string();
