@@ -391,7 +391,7 @@ fn what_is_wrong_is_named_with_the_nearest() {
     stage.bad(68, &call(&[set, "--deadline", "1ns"]), &["Code: DeadlineExceeded"]);
     stage.bad(2, &call(&[set, "-H", "trace"]), &["write a key and a value"]);
     stage.bad(2, &call(&[set, "-H", "a-bin: ?"]), &["no base64"]);
-    stage.bad(2, &call(&[set, "-H", "a b: 1"]), &["'-H <KEY: VALUE>' "]);
+    stage.bad(2, &call(&[set, "-H", "a b: 1"]), &["a key has 1 to 255"]);
     stage.bad(2, &call(&[set, "--mechanism", "shm-futx"]), &["did you mean `shm-futex`?"]);
     stage.bad(1, &call(&["Streams/Count", "--repeat", "2"]), &["one request"]);
     stage.bad(78, &["call", "grpc://127.0.0.1:1", set], &["Code: Unavailable"]);
