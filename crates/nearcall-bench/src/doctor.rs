@@ -77,7 +77,7 @@ pub struct Facts {
     pub files: SystemFiles,
     /// Each mechanism that does not work here, and why.
     pub unsupported: Vec<(String, String)>,
-    /// The directory for sockets by name, and why it cannot be used.
+    /// The directory for sockets by name with what has chosen it, and why it cannot be used.
     pub runtime_dir: (String, Result<(), String>),
     /// Time of each CPU since boot.
     pub cpu_times: Vec<CpuTimes>,
@@ -96,12 +96,11 @@ pub fn read_facts() -> Facts {
     let unsupported = tried.filter_map(|(mechanism, supported)| {
         supported.err().map(|reason| (mechanism.name().to_owned(), reason))
     });
-    let path = runtime_dir::path();
-    let usable = judge_runtime_dir(&path);
+    let path = format!("{}, chosen by {}", runtime_dir::path().display(), runtime_dir::chosen_by());
     Facts {
         files: SystemFiles::real(),
         unsupported: unsupported.collect(),
-        runtime_dir: (path.display().to_string(), usable),
+        runtime_dir: (path, judge_runtime_dir()),
         cpu_times: cpu_load::cpu_times(),
     }
 }
@@ -118,22 +117,14 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Whether the directory can be used, or could be made.
-fn judge_runtime_dir(path: &std::path::Path) -> Result<(), String> {
-    use std::os::unix::fs::MetadataExt;
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.is_dir() => Err("is not a directory".to_owned()),
-        Ok(found) if found.uid() != nearcall_os::process::user_id() => {
-            Err("belongs to another user".to_owned())
-        }
-        Ok(found) if found.mode() & 0o077 != 0 => Err("can be entered by others".to_owned()),
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            match path.parent().map(std::fs::metadata) {
-                Some(Ok(parent)) if parent.is_dir() => Ok(()),
-                _ => Err("cannot be made, because its parent directory is missing".to_owned()),
-            }
-        }
+/// Returns whether the directory can be used, or could be made.
+fn judge_runtime_dir() -> Result<(), String> {
+    match runtime_dir::check_usable() {
+        Ok(true) => Ok(()),
+        Ok(false) => match runtime_dir::path().parent().map(std::fs::metadata) {
+            Some(Ok(parent)) if parent.is_dir() => Ok(()),
+            _ => Err("it cannot be made, because its parent directory is missing".to_owned()),
+        },
         Err(error) => Err(error.to_string()),
     }
 }

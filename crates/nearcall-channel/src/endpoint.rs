@@ -21,7 +21,7 @@ use crate::mechanism::Mechanism;
 use crate::packet::Refusal;
 use crate::settings::{Peer, Settings};
 use crate::shm::arena::{Borrower, Lender};
-use crate::wait::{Deadline, Interest, Readiness, WaitPolicy};
+use crate::wait::{Deadline, Interest, Readiness, WaitPolicy, WakeCounts};
 
 /// One end of a connection between two processes. Belongs to one thread at a time.
 ///
@@ -306,6 +306,11 @@ impl Endpoint {
     /// whether a wake-up has brought a part of it.
     pub fn collected_bytes(&mut self) -> usize {
         self.channel.parts().incoming.collected_bytes()
+    }
+
+    /// Returns how often the two ends have woken each other since the channel was opened.
+    pub fn wakes(&self) -> WakeCounts {
+        self.channel.transport().wakes()
     }
 
     /// Returns the descriptor to wait on in an event loop, if the mechanism has one.

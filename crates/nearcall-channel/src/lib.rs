@@ -64,5 +64,5 @@ pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
 pub use shm::doorbell::signal::signals_taken;
 pub use socket_file::{SOCKET_MODE_DEFAULT, SocketAccess, has_lock};
 pub use spin::{SpinOptions, SpinPlan, Spinner, measure_wake_up_cost, wake_up_cost};
-pub use wait::{Deadline, Interest, Readiness, UnknownWaitPolicy, WaitPolicy};
+pub use wait::{Deadline, Interest, Readiness, UnknownWaitPolicy, WaitPolicy, WakeCounts};
 pub use wake_flags::WakeFlags;

@@ -94,6 +94,20 @@ pub fn chosen_by() -> String {
     choice().1.to_string()
 }
 
+/// Returns whether servers of this user can put their sockets there; false: the first of them makes
+/// the directory. Connects to nothing.
+///
+/// # Errors
+///
+/// `PermissionDenied`: it cannot be trusted, and why. `InvalidInput`: its path is too long.
+/// Otherwise the kernel's.
+pub fn check_usable() -> io::Result<bool> {
+    match existing() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        outcome => outcome.map(|_| true),
+    }
+}
+
 /// Returns what to do if the server of a name, which was not found, listens in a directory that is
 /// usual for this user, or for the one that has called `sudo`: whoever starts the two programs has
 /// given them other variables. Connects to nothing.
@@ -169,7 +183,7 @@ pub(crate) fn check_name(name: &str) -> io::Result<()> {
     }
 }
 
-/// The directory, which must exist and be safe.
+/// Returns the directory, which must exist and be safe.
 pub(crate) fn existing() -> io::Result<PathBuf> {
     let (path, by) = choice();
     check_length(&path, by, None)?;

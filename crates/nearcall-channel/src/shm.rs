@@ -21,7 +21,7 @@ use crate::limits::{
 use crate::liveness::PeerLiveness;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
-use crate::shm::doorbell::{Doorbell, Memory, SleepOn, Waiter, Waker};
+use crate::shm::doorbell::{Doorbell, Meet, Memory, SleepOn, Waiter, Waker};
 use crate::shm::lane::Lanes;
 use crate::shm::layout::lane::INDIRECT_BYTES;
 use crate::shm::layout::{Capacity, FRAME_WORD_BYTES, Pages, SLEEP, fragment_range, frame_bytes};
@@ -29,7 +29,7 @@ use crate::shm::ring::{Consumer, Producer};
 use crate::spin::Spinner;
 use crate::sync::Ordering;
 use crate::transport::Transport;
-use crate::wait::{Deadline, Interest, Readiness, SpinYield, WaitPolicy};
+use crate::wait::{Deadline, Interest, Readiness, SpinYield, WaitPolicy, WakeCounts};
 use crate::watcher::{WatchGuard, watch};
 
 pub(crate) mod arena;
@@ -78,14 +78,6 @@ struct ShmTransport<D> {
     empty_polls: u32,
     /// When an end that is not watched over looked at its bell last.
     bell_looked_ns: u64,
-}
-
-/// The parts that two doorbells need to meet: made by the server, completed by the client.
-pub(crate) trait Meet: Doorbell + Sized + 'static {
-    /// The server's doorbell, and what the client needs for its own.
-    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError>;
-    /// The client's doorbell.
-    fn accept(settings: &Settings, parts: ChannelFds) -> Result<Self, OpenError>;
 }
 
 /// Opens the server's end of the ring with doorbell `D`.
@@ -347,7 +339,7 @@ impl<D: Doorbell> ShmTransport<D> {
                     self.doorbell.sleep_on_descriptor(sleep_end)
                 }
             });
-            self.waiter.end(&self.memory.own);
+            self.waiter.end_slept(&self.memory.own);
             let word = ready(self);
             if word != 0 {
                 return word;
@@ -624,6 +616,10 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
             }
         }
         Ok(())
+    }
+
+    fn wakes(&self) -> WakeCounts {
+        WakeCounts { given: Some(self.waker.rings()), taken: self.waiter.sleeps() }
     }
 
     fn unreserve(&mut self) {

@@ -14,7 +14,7 @@ use nearcall_os::region::SharedBytes;
 
 use crate::error::{ReceiveError, SendError};
 use crate::fragment::FragmentHeader;
-use crate::wait::{Deadline, Interest, Readiness};
+use crate::wait::{Deadline, Interest, Readiness, WakeCounts};
 
 /// Moves fragments in both directions.
 pub(crate) trait Transport: Send {
@@ -108,6 +108,11 @@ pub(crate) trait Transport: Send {
 
     /// Makes the drop return at once and discard what the other end has not read.
     fn discard_unsent(&mut self) {}
+
+    /// Returns how often the ends have woken each other.
+    fn wakes(&self) -> WakeCounts {
+        WakeCounts::default()
+    }
 
     /// Returns the descriptor that an event loop waits on, if the mechanism has one.
     fn readiness(&self, interest: Interest) -> Option<Readiness<'_>>;

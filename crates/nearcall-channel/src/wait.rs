@@ -52,6 +52,32 @@ impl fmt::Display for WaitPolicy {
     }
 }
 
+/// How often the two ends of a channel have woken each other.
+///
+/// Returned by [`Endpoint::wakes`](crate::Endpoint::wakes). An end that is awake is not woken, and
+/// costs the other one no system call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WakeCounts {
+    /// System calls of this end that were made to wake the other one. `None`: the kernel wakes a
+    /// reader by each send of the mechanism, and does not report whether one slept.
+    pub given: Option<u64>,
+    /// Sleeps of this end in a call that are over, for mechanisms that report `given`. Sleeps on a
+    /// descriptor are those of whoever waits on it.
+    pub taken: u64,
+}
+
+impl WakeCounts {
+    /// Returns the sum of what two channels have counted.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let given = match (self.given, other.given) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        Self { given, taken: self.taken + other.taken }
+    }
+}
+
 /// A word that names no wait policy.
 #[derive(Error, Clone, PartialEq, Eq)]
 #[error("unknown wait policy `{0}`: use adaptive, spin, block or poll")]

@@ -23,7 +23,7 @@ pub(crate) use self::options::{
     BackgroundLoadArgs, JsonArgs, OutputArgs, PinArgs, PlacementArg, PlacementArgs, QuickArgs,
     ReachArgs, RunArgs, SeedArgs, TimeArgs,
 };
-pub(crate) use self::value::{Pin, Sizes, ask_timeout, timeout};
+pub(crate) use self::value::{Pin, Sizes, ask_timeout, interval, timeout};
 
 /// Returns the command line with these verbs.
 pub(crate) fn command(verbs: impl IntoIterator<Item = Command>) -> Command {

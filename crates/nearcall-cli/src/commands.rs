@@ -33,6 +33,7 @@ mod status;
 mod stop;
 mod switch;
 mod timers;
+mod top;
 
 use std::env;
 use std::ffi::OsString;
@@ -61,6 +62,7 @@ fn verbs() -> Vec<Verb> {
         verb("list", list::run),
         verb("describe", describe::run),
         verb("call", call::run),
+        verb("top", top::run),
         verb("stop", stop::run),
         verb("switch", switch::run),
         verb("explain", explain::run),

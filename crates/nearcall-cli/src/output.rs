@@ -33,6 +33,15 @@ pub(crate) fn file(text: &str) -> anyhow::Result<()> {
     write(text).map(drop)
 }
 
+/// Writes one of several texts for people, as [`result`]. Returns as [`message`].
+///
+/// # Errors
+///
+/// As [`result`].
+pub(crate) fn stream(text: &str) -> anyhow::Result<bool> {
+    write(&printable_lines(text, terminal::has_color()))
+}
+
 /// Writes one of several results, and a line break. Hidden characters are escaped. Returns whether
 /// somebody may read the next one: the pipe is not closed.
 ///

@@ -120,6 +120,7 @@ impl<'a> Body<'a> {
     }
 
     /// Returns the length of the message, in bytes.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.rest.len() + self.borrowed.map_or(0, BorrowedSegments::parts_bytes)
     }

@@ -42,6 +42,7 @@ use crate::trust::Trust;
 mod activity;
 mod borrowing;
 pub(crate) mod buffer_pool;
+pub(crate) mod call_counts;
 mod calls;
 pub(crate) mod connection_info;
 mod headers;
@@ -68,6 +69,7 @@ mod watched_calls;
 
 pub(crate) use self::activity::{Activity, Rounds};
 use self::borrowing::Borrowing;
+use self::call_counts::ServedCalls;
 use self::calls::CallState;
 pub(crate) use self::calls::{Outcome, Reply};
 pub(crate) use self::host::{Host, LoopHost};
@@ -257,6 +259,12 @@ impl Connection {
     pub(crate) fn activity(&self) -> Option<&Rc<Activity>> {
         self.host.activity()
     }
+
+    /// Returns what is counted of the calls of the peer.
+    #[inline(always)]
+    pub(crate) fn served(&self) -> &ServedCalls {
+        self.host.served()
+    }
 }
 
 impl<H: Host> Connection<H> {
@@ -442,6 +450,8 @@ impl<H: Host> Connection<H> {
             slots_lent: Some(self.lending.slots_out()),
             slots_borrowed: Some(borrowed),
             traffic: Some(inner.traffic),
+            calls: self.serves.map(|_| self.host.call_counts().with_traffic(&inner.traffic)),
+            wakes: Some(self.readiness.all_wakes(inner.endpoint.wakes())),
             automatic: self.chooser.as_ref().map(|chooser| chooser.explanation()),
             refusals: self.refusals.as_ref().map_or_else(Vec::new, ConnectionRefusals::counts),
             switches: self.switching.borrow().history.records(),
@@ -696,6 +706,12 @@ impl<H: Host> Connection<H> {
         if self.is_recorded() {
             self.record_cancel(call, reason);
         }
+        let code = match reason {
+            CancelReason::Cancelled => Code::Cancelled,
+            CancelReason::DeadlineExceeded => Code::DeadlineExceeded,
+            CancelReason::Closed(_) => Code::Unavailable,
+        };
+        self.host.count_end(call, code, 0);
         self.note_cancelled(call);
     }
 

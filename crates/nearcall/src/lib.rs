@@ -260,6 +260,7 @@ pub mod stream {
 /// [connections](observe::ConnectionInfo) of clients and servers and their peers, what a server
 /// refused, and the [names](observe::names) of the servers of this user.
 pub mod observe {
+    pub use crate::connection::call_counts::{CallCounts, CallTimes};
     pub use crate::connection::connection_info::{ConnectionInfo, ThreadInfo};
     pub use crate::connection::switch_history::{SwitchCause, SwitchRecord};
     pub use crate::connection::traffic::{MessageCounts, Traffic};
@@ -267,6 +268,7 @@ pub mod observe {
     pub use crate::names::{NameEntry, NameProblem, names, names_within};
     pub use crate::peer::{Peer, PeerIdentity};
     pub use crate::refusals::{RefusalCount, RefusalKind, RefusedUser};
+    pub use nearcall_channel::WakeCounts;
 }
 
 /// What [`service_main!`] names.

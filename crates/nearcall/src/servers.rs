@@ -32,6 +32,7 @@ use crate::thread_marker::BelongsToItsThread;
 
 mod builder;
 mod built_in;
+mod counting;
 mod ending;
 mod errors;
 mod gathering;
@@ -134,7 +135,7 @@ impl Server {
         let (mailbox, server) = (Arc::clone(&reactor.mailbox), objects.id);
         state.add_loop(LoopHandle { index: loop_index, mailbox, server });
         let census = Arc::clone(&state.census);
-        let acceptor = Acceptor::new(objects.id, instance, limits, census, loop_index);
+        let acceptor = Acceptor::new(&objects, instance, limits, census, loop_index);
         reactor.add_acceptor(&acceptor);
         let (listeners, interceptors) = (RefCell::default(), SharedChain::default());
         let core =

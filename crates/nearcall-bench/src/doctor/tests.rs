@@ -39,6 +39,12 @@ fn limits_of_ipc_are_judged() {
     check("rlimit_memlock", limits(locked), Warning, "65536");
     let free = "Max open files            unlimited            unlimited            files\n";
     check("rlimit_nofile", limits(free), Ok, "unlimited");
+    let queues = "Max msgqueue size         819200               819200               bytes\n";
+    check("message_queues", limits(queues), Note, "the kernel has no POSIX message queues");
+    let release = "/proc/sys/kernel/osrelease";
+    check("peer_pidfd", (release, "6.5.0-rc1\n"), Ok, "Linux 6.5");
+    check("peer_pidfd", (release, "5.15.0-91-generic\n"), Note, "Linux 5.15");
+    check("peer_pidfd", (release, "x\n"), Unknown, "the release of the kernel cannot be read");
     let scope = "/proc/sys/kernel/yama/ptrace_scope";
     check("ptrace_scope", (scope, "3"), Warning, "only with CAP_SYS_PTRACE, or never");
     check("ptrace_scope", ("/none", ""), Ok, "no restriction by Yama");
@@ -90,12 +96,12 @@ fn every_check_has_its_own_name_and_one_finding() {
     let all = findings(&facts(&[]));
     let names: BTreeSet<&str> = all.iter().map(|finding| finding.what.as_str()).collect();
     assert_eq!(names.len(), all.len());
-    assert_eq!(all.len(), 24);
+    assert_eq!(all.len(), 26);
     assert!(all.is_sorted_by_key(|finding| std::cmp::Reverse(finding.severity)));
     assert!(all.iter().all(|finding| !finding.found.is_empty() && !finding.why.is_empty()));
 }
 
 #[test]
 fn this_machine_can_be_judged() {
-    assert_eq!(read().len(), 24);
+    assert_eq!(read().len(), 26);
 }

@@ -28,7 +28,10 @@ use std::sync::Arc;
 
 use nearcall_os::region::{OwnRegion, PeerRegion};
 
+use crate::error::OpenError;
+use crate::fds::ChannelFds;
 use crate::limits::UNREAD_RINGS_MAX;
+use crate::settings::Settings;
 use crate::shm::layout::SLEEP;
 use crate::shm::layout::sleep_word::{EDGE, FOR_MESSAGE, FOR_ROOM, NEXT_SLEEP, ON_DESCRIPTOR};
 use crate::sync::{Ordering, Own, Peer, fence};
@@ -112,6 +115,14 @@ pub(crate) trait Doorbell: Send {
     fn local_wake(&self, memory: &Memory) -> Box<dyn Fn() + Send>;
 }
 
+/// The parts that two doorbells need to meet: made by the server, completed by the client.
+pub(crate) trait Meet: Doorbell + Sized + 'static {
+    /// The server's doorbell, and what the client needs for its own.
+    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError>;
+    /// The client's doorbell.
+    fn accept(settings: &Settings, parts: ChannelFds) -> Result<Self, OpenError>;
+}
+
 /// The place where an end sleeps, as far as it has a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SleepOn {
@@ -132,6 +143,8 @@ pub(crate) struct Waiter {
     /// Sleeps announced since rings were taken back, where they are left in the descriptor: each
     /// brings one at most.
     unread_rings: Option<u32>,
+    /// Sleeps in a call of this end that are over.
+    sleeps: u64,
 }
 
 impl Waiter {
@@ -163,6 +176,17 @@ impl Waiter {
             self.announced = 0;
             own.store32(SLEEP, 0, Ordering::Relaxed);
         }
+    }
+
+    /// Awake again after a sleep in a call of this end.
+    pub(crate) fn end_slept(&mut self, own: &impl Own) {
+        self.end(own);
+        self.sleeps += 1;
+    }
+
+    /// Returns how often this end has slept in a call.
+    pub(crate) fn sleeps(&self) -> u64 {
+        self.sleeps
     }
 
     /// Returns whether a sleep is announced.
@@ -213,9 +237,16 @@ fn reason(interest: Interest) -> u32 {
 pub(crate) struct Waker {
     /// The sleep for which we rang last.
     rung: u32,
+    /// How often we rang.
+    rings: u64,
 }
 
 impl Waker {
+    /// Returns how often this end has rung for the other one.
+    pub(crate) fn rings(&self) -> u64 {
+        self.rings
+    }
+
     /// Returns where to ring after publishing a frame, if the other end sleeps for it.
     #[inline]
     pub(crate) fn target_for_message(&mut self, peer: &impl Peer) -> Option<SleepOn> {
@@ -238,6 +269,7 @@ impl Waker {
             return None;
         }
         self.rung = sleep;
+        self.rings += 1;
         Some(match (sleep & ON_DESCRIPTOR, sleep & EDGE) {
             (0, _) => SleepOn::Futex,
             (_, 0) => SleepOn::Descriptor,

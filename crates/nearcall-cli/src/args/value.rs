@@ -138,6 +138,14 @@ pub(crate) fn ask_timeout(text: &str) -> Result<Duration, String> {
     duration_within(text, ASK_TIME_MIN, ASK_TIME_MAX)
 }
 
+/// Reads the time between two looks at servers.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    duration_within(text, INTERVAL_MIN, ASK_TIME_MAX)
+}
+
+/// A server that is asked more often works for whoever looks.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
 /// Shorter ones would watch nothing, and no client answers sooner.
 const ASK_TIME_MIN: Duration = Duration::from_millis(1);
 

@@ -1,4 +1,8 @@
-//! `nearcall doctor`: shows what was found out about this machine. Judging is `nearcall_bench`'s.
+//! `nearcall doctor`: shows what was found out about this machine and the servers on it.
+//!
+//! **Not here:** judging the machine (`nearcall_bench::doctor`) and the servers (`product.rs`).
+
+mod product;
 
 use clap::Args;
 use nearcall_bench::doctor::{self, Finding, Severity};
@@ -11,7 +15,12 @@ use crate::args::JsonArgs;
 use crate::output;
 use crate::terminal::style;
 
-/// Report unsuitable machine settings, and how to fix them
+/// Report what is wrong with this machine and its servers, and how to fix it
+///
+/// Looks at the runtime directory, limits, what the kernel lacks and mechanisms that do not work;
+/// at names whose servers are gone, silent, of another version or of another user, and at servers
+/// whose socket was removed; and at what disturbs measuring. Each finding says why it matters and
+/// what to do. Changes nothing.
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
@@ -20,7 +29,10 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<End> {
-    let findings = doctor::read();
+    let mut findings = doctor::read();
+    findings.extend(product::read());
+    // A stable sort: findings of equal severity keep the order of the checks.
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     if args.format.json {
         output::json(&Document { schema: SCHEMA, findings: &findings })?;
     } else {

@@ -23,3 +23,4 @@ mod reproduce;
 mod servers;
 mod switching;
 mod timers;
+mod top;

@@ -73,7 +73,7 @@ impl Names {
     }
 
     /// A server of this process.
-    fn serve(&self, name: &str) -> RunningServer {
+    pub(crate) fn serve(&self, name: &str) -> RunningServer {
         Server::builder().listen(&self.address(name)).start().unwrap()
     }
 
@@ -89,6 +89,11 @@ impl Names {
         let process = Child::spawn(&mut command).unwrap();
         Client::new().hunt(&self.address(name), PATIENCE).unwrap();
         process
+    }
+
+    /// Where the program runs.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.0
     }
 
     /// The files of the runtime directory.

@@ -1,11 +1,12 @@
 //! What tools show of a connection.
 //!
-//! **Not here:** how many calls are under way, and how long they take.
+//! **Not here:** counting (`traffic.rs`, `call_counts.rs`).
 
 use std::fmt;
 
-use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_channel::{Mechanism, WaitPolicy, WakeCounts};
 
+use super::call_counts::CallCounts;
 use super::switch_history::SwitchRecord;
 use super::traffic::Traffic;
 use crate::peer::Peer;
@@ -44,6 +45,12 @@ pub struct ConnectionInfo {
     pub slots_borrowed: Option<usize>,
     /// What it has carried. None: as for `slots_lent`.
     pub traffic: Option<Traffic>,
+    /// What a server has counted of the calls that came over it. None at a client, and as for
+    /// `slots_lent`.
+    pub calls: Option<CallCounts>,
+    /// How often the two ends have woken each other, by system calls: `taken` counts what has ended
+    /// sleeps of this end, in a call or in its loop. None: as for `slots_lent`.
+    pub wakes: Option<WakeCounts>,
     /// Why a connection with `via=auto` is on its mechanism: what was seen of its traffic, and what
     /// that is expected to cost. None of others, and as for `slots_lent`.
     pub automatic: Option<String>,
@@ -76,7 +83,15 @@ impl ThreadInfo {
 impl ConnectionInfo {
     /// Returns the same without what only the thread of the connection can count.
     pub(crate) fn without_counts(self) -> Self {
-        Self { slots_lent: None, slots_borrowed: None, traffic: None, automatic: None, ..self }
+        Self {
+            slots_lent: None,
+            slots_borrowed: None,
+            traffic: None,
+            calls: None,
+            wakes: None,
+            automatic: None,
+            ..self
+        }
     }
 }
 
@@ -100,6 +115,9 @@ impl fmt::Display for ConnectionInfo {
         write!(f, ", {descriptors} descriptors, room of {room_bytes} bytes")?;
         if let Some(traffic) = &self.traffic {
             write!(f, ", {traffic}")?;
+        }
+        if let Some(calls) = &self.calls {
+            write!(f, ", {} calls, {} in flight", calls.calls, calls.in_flight)?;
         }
         for (kind, count) in &self.refusals {
             write!(f, ", {count} {kind}")?;

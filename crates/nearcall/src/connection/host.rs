@@ -10,10 +10,13 @@ use std::rc::{Rc, Weak};
 use std::task::Waker;
 
 use nearcall_channel::Mechanism;
+use nearcall_wire::{IncomingCall, StreamCall};
 
+use super::call_counts::{CallCounts, ServedCalls};
 use super::{Activity, Connection};
 use crate::connection::buffer_pool::BufferPool;
 use crate::deadline::Deadline;
+use crate::status::Code;
 use crate::waking;
 
 /// What a connection reports to whatever drives it.
@@ -29,6 +32,17 @@ pub(crate) trait Host: Sized {
 
     /// Notes that a message was received that is not small.
     fn note_received(&self, _message_bytes: usize) {}
+
+    /// Counts the end of a call of the peer by a message of so many bytes.
+    fn count_end(&self, _call: IncomingCall, _code: Code, _message_bytes: usize) {}
+
+    /// Counts bytes of items of a call.
+    fn count_items(&self, _call: StreamCall, _received_bytes: usize, _sent_bytes: usize) {}
+
+    /// Returns what was counted of the calls of the peer.
+    fn call_counts(&self) -> CallCounts {
+        CallCounts::default()
+    }
 
     /// Notes that the connection has ended.
     fn note_closed(&self);
@@ -56,16 +70,23 @@ pub(crate) struct LoopHost {
     /// None: there is no loop.
     activity: Option<Rc<Activity>>,
     this: Weak<Connection>,
+    served: ServedCalls,
 }
 
 impl LoopHost {
     pub(super) fn new(activity: Option<Rc<Activity>>, this: Weak<Connection>) -> Self {
-        Self { activity, this }
+        Self { activity, this, served: ServedCalls::default() }
     }
 
     /// Returns what the connection reports to its loop, if it is in one.
     pub(super) fn activity(&self) -> Option<&Rc<Activity>> {
         self.activity.as_ref()
+    }
+
+    /// Returns what is counted of the calls of the peer.
+    #[inline(always)]
+    pub(super) fn served(&self) -> &ServedCalls {
+        &self.served
     }
 
     /// Returns the connection as loops list it.
@@ -91,6 +112,22 @@ impl Host for LoopHost {
         if let Some(activity) = &self.activity {
             activity.note_deadline(deadline);
         }
+    }
+
+    #[inline(always)]
+    fn count_end(&self, call: IncomingCall, code: Code, message_bytes: usize) {
+        self.served.end(call, code, message_bytes);
+    }
+
+    #[inline]
+    fn count_items(&self, call: StreamCall, received_bytes: usize, sent_bytes: usize) {
+        if let StreamCall::Incoming(call) = call {
+            self.served.add_items(call, received_bytes, sent_bytes);
+        }
+    }
+
+    fn call_counts(&self) -> CallCounts {
+        self.served.read()
     }
 
     fn note_closed(&self) {

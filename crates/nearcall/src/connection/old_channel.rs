@@ -8,7 +8,7 @@
 use nearcall_channel::{Endpoint, SendError};
 
 use super::outbox::Outbox;
-use super::{Connection, Host, Inner, RoomWanted};
+use super::{Connection, Host, Inner, ReadinessState, RoomWanted};
 use crate::deadline::Deadline;
 
 /// The channel before a switch.
@@ -133,6 +133,9 @@ impl Inner {
 impl<H: Host> Connection<H> {
     /// The source with this token was reported, of one of the channels that are watched.
     pub(crate) fn note_report(&self, token: u64, has_hung_up: bool) {
+        if self.readiness.state.get() == ReadinessState::Armed {
+            self.readiness.wakes.update(|wakes| wakes + 1);
+        }
         let is_before = self.readiness.tokens.get().before == Some(token);
         let Inner { endpoint, old, .. } = &mut *self.inner.borrow_mut();
         match old {

@@ -12,8 +12,9 @@ use nearcall_wire::{
     StartError, StreamCall, Time,
 };
 
-use super::Protocol;
+use super::{Host, Protocol};
 use crate::deadline::{self, Deadline};
+use crate::status::Code;
 
 // Copies of an empty call have code of their own in the crates below, which do not know the frame.
 const _: () = assert!(nearcall_os::region::CALL_HEADER_BYTES == HEADER_BYTES);
@@ -35,6 +36,10 @@ pub(super) trait OutboundMessage: Copy {
 
     /// It could not be sent.
     fn undo(&self, protocol: &mut Protocol, prepared: Self::Prepared);
+
+    /// Counts the message, which was sent or is kept.
+    #[inline(always)]
+    fn count(&self, _host: &impl Host) {}
 
     /// Lengths of what follows the header.
     fn payload(&self) -> &Payload;
@@ -229,6 +234,11 @@ impl OutboundMessage for NewReply {
     }
 
     fn undo(&self, _protocol: &mut Protocol, (): ()) {}
+
+    #[inline(always)]
+    fn count(&self, host: &impl Host) {
+        host.count_end(self.call, Code::Ok, self.message_bytes());
+    }
 
     #[inline(always)]
     fn payload(&self) -> &Payload {

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use nearcall_channel as channel;
+use nearcall_channel::{self as channel, WakeCounts};
 use nearcall_os::poll::Interest;
 
 use crate::deadline::Deadline;
@@ -26,6 +26,18 @@ pub(crate) struct Readiness {
     /// It is counted among those of its user.
     pub(crate) is_counted: Cell<bool>,
     pub(crate) empty_wakes: EmptyWakes,
+    /// Reports of its descriptor while it was armed, each of which ends a sleep of the loop.
+    pub(crate) wakes: Cell<u64>,
+    /// Those of the channels before the last switch.
+    pub(crate) wakes_before: Cell<WakeCounts>,
+}
+
+impl Readiness {
+    /// Returns how often the ends have woken each other, by whatever channels.
+    pub(crate) fn all_wakes(&self, of_channel: WakeCounts) -> WakeCounts {
+        let channels = self.wakes_before.get().plus(of_channel);
+        WakeCounts { taken: channels.taken + self.wakes.get(), ..channels }
+    }
 }
 
 /// Turns of a connection for which it had nothing.

@@ -116,14 +116,26 @@ impl<H: Host> Connection<H> {
         if self.lending.may_lend() {
             let send = |body: &Gathered| {
                 let payload = Payload { references: true, ..payload_of(metadata, body)? };
-                self.inner.borrow_mut().send(&message.with_payload(payload), metadata, body, mode)
+                self.send_counted(&message.with_payload(payload), metadata, body, mode)
             };
             if let Some(sent) = self.lend_with(metadata, body, send) {
                 return sent;
             }
         }
-        let message = message.with_payload(payload_of(metadata, body)?);
-        self.inner.borrow_mut().send(&message, metadata, body, mode)
+        self.send_counted(&message.with_payload(payload_of(metadata, body)?), metadata, body, mode)
+    }
+
+    #[inline(always)]
+    fn send_counted<O: OutboundMessage>(
+        &self,
+        message: &O,
+        metadata: &[u8],
+        body: &impl Message,
+        mode: SendMode,
+    ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        let prepared = self.inner.borrow_mut().send(message, metadata, body, mode)?;
+        message.count(&self.host);
+        Ok(prepared)
     }
 
     /// Ends a call of the peer, and shows its interceptors what was sent.
@@ -195,6 +207,7 @@ impl<H: Host> Connection<H> {
                 if self.is_recorded() {
                     self.record_failure(call, status);
                 }
+                self.host.count_end(call, status.code(), 0);
                 if self.has_streams.get() {
                     self.forget_stream(call);
                 }

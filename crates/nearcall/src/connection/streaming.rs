@@ -175,6 +175,7 @@ impl<H: Host> Connection<H> {
                 if self.is_recorded() {
                     self.record_reply_item(call, AnyMessage::new(item));
                 }
+                self.host.count_items(call, 0, HEADER_BYTES + item_bytes);
                 if let Some(deadline) = meanwhile {
                     self.finish_sending(deadline);
                 }
@@ -324,6 +325,7 @@ impl<H: Host> Connection<H> {
         message_bytes: usize,
         pushed: Result<Option<Woken>, Exceeded>,
     ) {
+        self.host.count_items(call, message_bytes, 0);
         match pushed {
             Ok(Some(woken)) => self.wake(woken),
             Ok(None) => self.discard_item(call, message_bytes),

@@ -619,6 +619,7 @@ impl<H: Host> Connection<H> {
         self.wait.set(endpoint.wait_policy());
         self.packets_seen.set(endpoint.control_packets());
         let before = std::mem::replace(&mut inner.endpoint, endpoint);
+        self.readiness.wakes_before.update(|wakes| wakes.plus(before.wakes()));
         let receives = self.serves.is_none();
         let (unflushed, waiting) = (std::mem::take(&mut inner.unflushed), inner.outbox.len());
         let old = OldChannel { endpoint: before, unflushed, waiting, receives, is_over: false };

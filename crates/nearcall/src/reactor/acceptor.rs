@@ -6,7 +6,7 @@
 //! **Not here:** sockets and handshakes (`handshakes.rs`), objects (`services/registry.rs`).
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use nearcall_channel::{Endpoint, Options};
@@ -20,10 +20,13 @@ use crate::listen_policy::ListenPolicy;
 use crate::peer::{Peer, PeerIdentity};
 use crate::reactor::census::{Admission, Census};
 use crate::recording::Recording;
+use crate::services::registry::ObjectTable;
 
 /// The connections of one server in one loop.
 pub(crate) struct Acceptor {
     pub(crate) id: ServerId,
+    /// What the server serves here.
+    objects: Weak<ObjectTable>,
     instance: InstanceId,
     limits: Limits,
     /// Counts the connections of all loops of the server.
@@ -39,24 +42,28 @@ pub(crate) struct Acceptor {
 
 impl Acceptor {
     pub(crate) fn new(
-        id: ServerId,
+        objects: &Rc<ObjectTable>,
         instance: InstanceId,
         limits: Limits,
         census: Arc<Census>,
         loop_index: usize,
     ) -> Rc<Self> {
-        let (is_draining, connections) = (Cell::new(false), RefCell::default());
-        let recording = RefCell::default();
         Rc::new(Self {
-            id,
+            id: objects.id,
+            objects: Rc::downgrade(objects),
             instance,
             limits,
             census,
             loop_index,
-            is_draining,
-            connections,
-            recording,
+            is_draining: Cell::new(false),
+            connections: RefCell::default(),
+            recording: RefCell::default(),
         })
+    }
+
+    /// Returns what the server serves here; none once it was closed.
+    pub(crate) fn objects(&self) -> Option<Rc<ObjectTable>> {
+        self.objects.upgrade()
     }
 
     /// Creates the connection to a client whose handshake is done. Also returns by when the client

@@ -10,26 +10,25 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use nearcall_channel::{Invitation, Mechanism, MechanismSet};
+use nearcall_os::process;
 use nearcall_os::users::is_overflow_user;
-use nearcall_os::{clock, process};
 
 use super::ServerCore;
+use super::counting::{Wanted, describe_connection, describe_loop};
 use super::gathering::Gathering;
 use super::record_service::Reserved;
 use super::switch_service::Switches;
 use crate::connection::connection_info::ConnectionInfo;
-use crate::connection::switch_history::{self, SwitchCause};
-use crate::connection::traffic;
+use crate::connection::switch_history::SwitchCause;
 use crate::control::{
-    self, Connection, ConnectionsReply, ConnectionsRequest, DescribeReply, DescribeRequest,
-    HealthReply, HealthRequest, Interface, MechanismUse, MeetReply, MeetRequest, MessageCounts,
-    Object, RecordReply, RecordRequest, Refusal, Server, ServerDispatcher, StopReply, StopRequest,
-    SwitchRecord, SwitchReply, SwitchReport, SwitchRequest,
+    self, Connection, ConnectionsReply, ConnectionsRequest, CountersReply, CountersRequest,
+    DescribeReply, DescribeRequest, HealthReply, HealthRequest, Interface, MechanismUse, MeetReply,
+    MeetRequest, Object, RecordReply, RecordRequest, Refusal, Server, ServerDispatcher, StopReply,
+    StopRequest, SwitchReply, SwitchReport, SwitchRequest,
 };
 use crate::interface::{self, fnv1a};
 use crate::limits::OBJECT_NAME_BYTES_MAX;
 use crate::peer::Peer;
-use crate::reactor::acceptor::Acceptor;
 use crate::recording::Recording;
 use crate::refusals::RefusedUser;
 use crate::services::context::Context;
@@ -74,6 +73,22 @@ fn describe_caller(peer: &Peer) -> String {
 impl BuiltIn {
     fn core(&self) -> Result<Rc<ServerCore>, Status> {
         self.core.upgrade().ok_or_else(|| Status::unavailable("the server was closed"))
+    }
+
+    /// Returns the user whose connections the caller asks for; none: all, which only an
+    /// administrator may see.
+    fn visible_user(
+        context: &Context<'_>,
+        own_only: bool,
+        what: &str,
+    ) -> Result<Option<u32>, Status> {
+        match (own_only, context.peer().uid()) {
+            (true, Some(uid)) if !is_overflow_user(uid) => Ok(Some(uid)),
+            _ => {
+                let what = format!("{what} (ask for your own by `own_only`)");
+                Self::check_administrator(context, &what).map(|()| None)
+            }
+        }
     }
 
     /// Refuses what only an administrator may do.
@@ -156,14 +171,8 @@ impl Server for BuiltIn {
         request: &ConnectionsRequest,
     ) -> Result<ConnectionsReply, Status> {
         let core = self.core()?;
-        let own = match (request.own_only, context.peer().uid()) {
-            (true, Some(uid)) if !is_overflow_user(uid) => Some(uid),
-            _ => {
-                let what = "list the connections of all users (ask for your own by `own_only`)";
-                Self::check_administrator(context, what)?;
-                None
-            }
-        };
+        let what = "list the connections of all users";
+        let own = Self::visible_user(context, request.own_only, what)?;
         let mut refusals = core.state.census.refusals.counts();
         if let Some(uid) = own {
             refusals.retain(|refusal| refusal.user == RefusedUser::Uid(uid));
@@ -185,6 +194,23 @@ impl Server for BuiltIn {
                 .answer_later(|responder| core.gather_connections(own, reply, responder));
         }
         Ok(reply(core.describe_connections(own)))
+    }
+
+    fn counters(
+        &self,
+        context: &Context<'_>,
+        request: &CountersRequest,
+    ) -> Result<CountersReply, Status> {
+        let (core, peer) = (self.core()?, context.peer());
+        let of_user =
+            Self::visible_user(context, request.own_only, "see the counters of all users")?;
+        let wanted = Wanted {
+            of_user,
+            with_connections: !request.methods_only,
+            is_near: !matches!(peer, Peer::Remote(_)),
+        };
+        let asking = context.own_connection().and_then(|connection| connection.number());
+        context.answer_later(|responder| core.gather_counts(wanted, asking, responder))
     }
 
     fn switch(
@@ -299,59 +325,6 @@ impl ServerCore {
             }
         }
     }
-}
-
-/// Describes the connections of one loop, or those of one user.
-fn describe_loop(acceptor: &Acceptor, of_user: Option<u32>) -> Vec<Connection> {
-    let connections = acceptor.connections().into_iter();
-    connections
-        .filter(|connection| of_user.is_none() || connection.peer.uid() == of_user)
-        .map(|connection| describe_connection(acceptor.loop_index, connection.info()))
-        .collect()
-}
-
-fn describe_connection(loop_index: usize, info: ConnectionInfo) -> Connection {
-    let remote_address = match &info.peer {
-        Peer::Remote(address) => address.to_string(),
-        Peer::Local | Peer::Process(_) => String::new(),
-    };
-    Connection {
-        pid: info.peer.pid(),
-        uid: info.peer.uid(),
-        name: info.name,
-        remote_address,
-        mechanism: info.mechanism.name().to_owned(),
-        wait: info.wait.name().to_owned(),
-        trusted: info.is_trusted,
-        descriptors: info.descriptors as u64,
-        room_bytes: info.room_bytes as u64,
-        slots_lent: info.slots_lent.map(|slots| slots as u64),
-        slots_borrowed: info.slots_borrowed.map(|slots| slots as u64),
-        r#loop: u32::try_from(loop_index).unwrap_or(u32::MAX),
-        number: info.number.unwrap_or_default(),
-        is_asking: false,
-        switches: info.switches.into_iter().map(describe_switch).collect(),
-        traffic: info.traffic.map(|traffic| control::Traffic {
-            received: Some(describe_counts(&traffic.received)),
-            sent: Some(describe_counts(&traffic.sent)),
-        }),
-    }
-}
-
-fn describe_switch(record: switch_history::SwitchRecord) -> SwitchRecord {
-    let age = clock::now().saturating_duration_since(record.at);
-    SwitchRecord {
-        age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
-        from: record.from.name().to_owned(),
-        to: record.to.map_or_else(String::new, |to| to.name().to_owned()),
-        cause: record.cause.name().to_owned(),
-        failure: record.outcome.err().unwrap_or_default(),
-        note: record.note,
-    }
-}
-
-fn describe_counts(counts: &traffic::MessageCounts) -> MessageCounts {
-    MessageCounts { bytes: counts.bytes, by_size: counts.by_size.to_vec() }
 }
 
 /// Describes the interfaces of these objects, each once.

@@ -23,7 +23,7 @@ use crate::nesting::{Handler, NestingGuard};
 use crate::panics::contain;
 use crate::refusals::RefusalKind;
 use crate::services::context::{Context, ReceivedRequest, wrong_shape};
-use crate::services::dispatcher::{Dispatcher, Incoming};
+use crate::services::dispatcher::{Dispatcher, Incoming, Registered};
 use crate::services::registry::{ObjectTable, Registry};
 use crate::services::reply_sink::ReplySink;
 use crate::status::Status;
@@ -146,10 +146,11 @@ impl Services {
         metadata: &[u8],
         body: Body<'_>,
     ) {
-        let &RequestHead { call, object, method, deadline, shape } = head;
+        let &RequestHead { call, object, method, .. } = head;
         let sink = ReplySink::connection(connection, call);
         let server = connection.serves.and_then(|id| self.registry.server(id));
         let Some(dispatcher) = server.as_ref().and_then(|server| server.object(object)) else {
+            connection.served().begin_unknown();
             return sink.fail(&match server {
                 Some(server) => server.no_such_object(),
                 None => Status::unimplemented("the peer is a client and serves no objects"),
@@ -158,6 +159,24 @@ impl Services {
         if connection.is_recorded() {
             record(connection, server.as_deref(), head, dispatcher.interface(), metadata, &body);
         }
+        let message_bytes = HEADER_BYTES + metadata.len() + body.len();
+        let begun = connection.served().begin(call, dispatcher.counters(), method, message_bytes);
+        self.serve_by(&dispatcher, connection, head, metadata, body);
+        connection.served().settle(call, &begun, |call| connection.is_cancelled(call));
+    }
+
+    /// Serves it by the dispatcher of its object.
+    #[inline(always)]
+    fn serve_by(
+        &self,
+        dispatcher: &Registered,
+        connection: &Rc<Connection>,
+        head: &RequestHead,
+        metadata: &[u8],
+        body: Body<'_>,
+    ) {
+        let &RequestHead { call, method, deadline, shape, .. } = head;
+        let sink = ReplySink::connection(connection, call);
         if shape != Shape::Unary && !has_shape(dispatcher.interface(), method, shape) {
             return sink.fail(&wrong_shape(dispatcher.interface(), method));
         }

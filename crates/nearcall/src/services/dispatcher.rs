@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::codec::{self, Body, Message};
+use crate::connection::call_counts::ObjectCounters;
 use crate::interface::Interface;
 use crate::services::context::Context;
 use crate::status::{Lack, Status};
@@ -206,11 +207,24 @@ impl<T: ?Sized> From<Rc<T>> for SharedService<T> {
 pub(crate) struct Registered {
     local: Option<Box<dyn Any>>,
     dispatcher: Box<dyn Dispatcher>,
+    counters: Rc<ObjectCounters>,
 }
 
 impl Registered {
     pub(crate) fn new(dispatcher: impl Dispatcher) -> Self {
-        Self { local: dispatcher.local(), dispatcher: Box::new(dispatcher) }
+        let counters = ObjectCounters::new(dispatcher.interface());
+        Self::counted_by(counters, dispatcher)
+    }
+
+    /// As [`new`](Self::new), for one that stands in front of another.
+    pub(crate) fn counted_by(counters: Rc<ObjectCounters>, dispatcher: impl Dispatcher) -> Self {
+        Self { local: dispatcher.local(), dispatcher: Box::new(dispatcher), counters }
+    }
+
+    /// Returns the counters of the methods.
+    #[inline]
+    pub(crate) fn counters(&self) -> &Rc<ObjectCounters> {
+        &self.counters
     }
 
     /// Returns the implementation, if a caller of the same build asks and there is one to be

@@ -27,7 +27,8 @@ pub(crate) struct Intercepted {
 
 impl Intercepted {
     pub(crate) fn register(object: Rc<Registered>, chain: &SharedChain) -> Rc<Registered> {
-        Rc::new(Registered::new(Self { object, chain: Rc::clone(chain) }))
+        let counters = Rc::clone(object.counters());
+        Rc::new(Registered::counted_by(counters, Self { object, chain: Rc::clone(chain) }))
     }
 }
 

@@ -12,6 +12,7 @@ use nearcall_wire::InstanceId;
 
 use crate::address::At;
 use crate::connection::ServerId;
+use crate::connection::call_counts::ObjectCounters;
 use crate::interface::{Interface, object_id};
 use crate::limits::OBJECT_NAMES_MAX;
 use crate::services::dispatcher::Registered;
@@ -172,6 +173,18 @@ impl ObjectTable {
         let mut all: Vec<_> = all.collect();
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         all
+    }
+
+    /// Returns the names, interfaces and counters of all objects, also of the one that the server
+    /// answers itself.
+    pub(crate) fn counters(&self) -> Vec<(String, &'static Interface, Rc<ObjectCounters>)> {
+        let objects = self.objects.borrow();
+        let all = objects.iter().chain(self.built_in.get());
+        all.map(|object| {
+            let dispatcher = &object.dispatcher;
+            (object.name.clone(), dispatcher.interface(), Rc::clone(dispatcher.counters()))
+        })
+        .collect()
     }
 
     /// Returns the names of all objects, sorted by number.

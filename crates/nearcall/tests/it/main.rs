@@ -9,6 +9,7 @@ mod bad_input;
 mod built_in;
 mod busy;
 mod calls;
+mod counters;
 mod decoded_size;
 mod dynamic;
 mod fdless;

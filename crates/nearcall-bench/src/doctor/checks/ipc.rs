@@ -5,6 +5,7 @@ use nearcall_results::machine::{kernel, surroundings};
 
 use super::{Check, Facts, Judged, limit_number, note, ok, problem, unknown, warning};
 use crate::report::number::size;
+use crate::system_files::SystemFiles;
 
 /// In the order in which findings of equal severity are shown.
 pub(super) const CHECKS: &[Check] = &[
@@ -26,7 +27,7 @@ pub(super) const CHECKS: &[Check] = &[
         judge: |facts| match &facts.runtime_dir {
             (path, Ok(())) => ok(path.as_str()),
             (path, Err(why)) => problem(
-                format!("{path} {why}"),
+                format!("{path}: {why}"),
                 "set NEARCALL_RUNTIME_DIR to a directory of yours with mode 0700",
             ),
         },
@@ -84,6 +85,38 @@ pub(super) const CHECKS: &[Check] = &[
         judge: |facts| at_least(facts, "Max locked memory", LOCKED_BYTES, "ulimit -l 8192"),
     },
     Check {
+        name: "message_queues",
+        why: "the mechanism posix-mq takes two queues for each connection, of a small share of \
+              each user",
+        judge: |facts| {
+            let bytes = process_limit(&facts.files, "Max msgqueue size");
+            let queues = facts.files.number(&sysctl_path("fs.mqueue.queues_max"));
+            let advice = "ulimit -q 8192000 and sysctl fs.mqueue.queues_max=1024, if posix-mq is \
+                          to be used";
+            match (bytes.as_deref().and_then(limit_number), queues) {
+                (None, _) => unknown("/proc/self/limits cannot be read"),
+                (_, None) => note("the kernel has no POSIX message queues", "nothing: use `shm`"),
+                (Some(bytes), Some(queues)) if bytes < QUEUE_BYTES_FEW || queues < QUEUES_FEW => {
+                    note(format!("{} and {queues} queues", size(bytes)), advice)
+                }
+                (Some(_), Some(queues)) => ok(format!("{queues} queues")),
+            }
+        },
+    },
+    Check {
+        name: "peer_pidfd",
+        why: "by SO_PEERPIDFD (Linux 6.5) the end of a process is noticed and its number means no \
+              other process later",
+        judge: |facts| match kernel_release(&facts.files) {
+            None => unknown("the release of the kernel cannot be read"),
+            Some(release) if release < PEER_PIDFD_SINCE => note(
+                format!("Linux {}.{}", release.0, release.1),
+                "nothing: peers are then known by numbers; a newer kernel closes the gap",
+            ),
+            Some(release) => ok(format!("Linux {}.{}", release.0, release.1)),
+        },
+    },
+    Check {
         name: "memory",
         why: "shared memory is memory; without room the kernel ends processes",
         judge: |facts| match kernel::meminfo_bytes(&facts.files, "MemAvailable") {
@@ -121,6 +154,20 @@ fn at_least(facts: &Facts, label: &str, least: u64, advice: &'static str) -> Jud
 fn mib(bytes: u64) -> String {
     size(bytes >> 20 << 20)
 }
+
+/// Returns the first two numbers of the release of the kernel.
+fn kernel_release(files: &SystemFiles) -> Option<(u32, u32)> {
+    let text = files.text(&sysctl_path("kernel.osrelease"))?;
+    let mut numbers = text.trim().split(['.', '-', '+']);
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// From there on the kernel has SO_PEERPIDFD.
+const PEER_PIDFD_SINCE: (u32, u32) = (6, 5);
+
+/// Ten connections by posix-mq take more.
+const QUEUE_BYTES_FEW: u64 = 1 << 20;
+const QUEUES_FEW: u64 = 20;
 
 /// What Docker gives if not told otherwise.
 const SHM_BYTES_SMALL: u64 = 64 << 20;

@@ -27,8 +27,7 @@ use crate::fds::ChannelFds;
 use crate::limits::RINGS_PER_READ;
 use crate::liveness::PeerLiveness;
 use crate::settings::Settings;
-use crate::shm::Meet;
-use crate::shm::doorbell::{Doorbell, Memory};
+use crate::shm::doorbell::{Doorbell, Meet, Memory};
 use crate::wait::{Deadline, WaitPolicy};
 
 /// A kind of descriptor, as far as the kinds differ.

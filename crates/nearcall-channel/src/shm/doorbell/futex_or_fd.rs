@@ -21,9 +21,8 @@ use crate::fds::ChannelFds;
 use crate::limits::{FLOOD_BYTES_PER_READ, FLOOD_READS_MAX, RING_TRIES_MAX, RINGS_PER_READ};
 use crate::liveness::PeerLiveness;
 use crate::settings::Settings;
-use crate::shm::Meet;
 use crate::shm::doorbell::futex::Futex;
-use crate::shm::doorbell::{Doorbell, Memory, SleepOn};
+use crate::shm::doorbell::{Doorbell, Meet, Memory, SleepOn};
 use crate::wait::{Deadline, WaitPolicy};
 
 /// One end of a socket pair, and the futex beside it.

@@ -13,8 +13,7 @@ use nearcall_os::region::{Backing, SharedRegion};
 use crate::error::OpenError;
 use crate::fds::ChannelFds;
 use crate::settings::Settings;
-use crate::shm::Meet;
-use crate::shm::doorbell::{Doorbell, Memory};
+use crate::shm::doorbell::{Doorbell, Meet, Memory};
 use crate::shm::layout::semaphores::{CLIENT, REGION_BYTES, SERVER};
 use crate::wait::Deadline;
 

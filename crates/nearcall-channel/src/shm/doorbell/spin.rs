@@ -5,8 +5,7 @@ use std::io;
 use crate::error::OpenError;
 use crate::fds::ChannelFds;
 use crate::settings::Settings;
-use crate::shm::Meet;
-use crate::shm::doorbell::{Doorbell, Memory};
+use crate::shm::doorbell::{Doorbell, Meet, Memory};
 use crate::wait::Deadline;
 
 /// Sleeps never and rings never.

@@ -431,6 +431,97 @@ pub struct ConnectionsReply {
     pub refusals: ::nearcall::prost::alloc::vec::Vec<Refusal>,
 }
 
+/// The message `nearcall.v1.CountersRequest`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct CountersRequest {
+    /// Only the connections of the caller's own user, for users who may not see the others.
+    #[prost(bool, tag = "1")]
+    pub own_only: bool,
+    /// Without the connections, which take some hundred bytes each.
+    #[prost(bool, tag = "2")]
+    pub methods_only: bool,
+}
+
+/// The message `nearcall.v1.CountersReply`.
+#[derive(Clone, PartialEq, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct CountersReply {
+    /// The server times one call in so many of each method, and its first one.
+    #[prost(uint32, tag = "1")]
+    pub timed_one_in: u32,
+    /// Time since the server was created, in microseconds: what was counted in between, divided by its
+    /// difference, is a rate.
+    #[prost(uint64, tag = "2")]
+    pub uptime_us: u64,
+    /// Processor time that the server's process has used, in nanoseconds. Absent with `own_only`, and
+    /// for callers of other machines.
+    #[prost(uint64, optional, tag = "3")]
+    pub cpu_ns: ::core::option::Option<u64>,
+    /// The methods that were called, in no order. Empty with `own_only`: they count all users.
+    #[prost(message, repeated, tag = "4")]
+    pub methods: ::nearcall::prost::alloc::vec::Vec<MethodCounts>,
+    /// The connections that are open, in no order.
+    #[prost(message, repeated, tag = "5")]
+    pub connections: ::nearcall::prost::alloc::vec::Vec<Connection>,
+}
+
+/// What was counted of a method of an object since that was registered.
+#[derive(Clone, PartialEq, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct MethodCounts {
+    /// The name of the object.
+    #[prost(string, tag = "1")]
+    pub object: ::nearcall::prost::alloc::string::String,
+    /// The name of the method; empty: all that the interface does not have.
+    #[prost(string, tag = "2")]
+    pub method: ::nearcall::prost::alloc::string::String,
+    /// What was counted.
+    #[prost(message, optional, tag = "3")]
+    pub counts: ::core::option::Option<CallCounts>,
+}
+
+/// Calls of a method, or those that came over a connection.
+#[derive(Clone, PartialEq, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct CallCounts {
+    /// Calls and one-way messages that have begun.
+    #[prost(uint64, tag = "1")]
+    pub calls: u64,
+    /// Calls that have not ended.
+    #[prost(uint64, tag = "2")]
+    pub in_flight: u64,
+    /// Bytes of requests and of items from clients, headers included. Of a connection: of all of its
+    /// messages.
+    #[prost(uint64, tag = "3")]
+    pub received_bytes: u64,
+    /// Bytes of results and of items to clients.
+    #[prost(uint64, tag = "4")]
+    pub sent_bytes: u64,
+    /// Calls that ended with another status than `OK`.
+    #[prost(message, repeated, tag = "5")]
+    pub errors: ::nearcall::prost::alloc::vec::Vec<ErrorCount>,
+    /// Times of the calls that were timed, from the moment the server begins to serve a call until its
+    /// reply is in the channel: a log-linear histogram in nanoseconds. Entry i below 32 is the number of
+    /// calls that took i; of each power of two above there are 16 entries of equal width. The last one
+    /// of all, below 2^36, has what took longer, too. Entries behind the longest time are left out.
+    /// These are the buckets of an `HdrHistogram` with the lowest value 1 and one significant digit.
+    #[prost(uint32, repeated, tag = "6")]
+    pub times: ::nearcall::prost::alloc::vec::Vec<u32>,
+}
+
+/// Calls that ended with one status.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct ErrorCount {
+    /// The number of the status code.
+    #[prost(int32, tag = "1")]
+    pub code: i32,
+    /// How many.
+    #[prost(uint64, tag = "2")]
+    pub count: u64,
+}
+
 /// A client that is connected.
 #[derive(Clone, PartialEq, ::nearcall::prost::Message)]
 #[prost(prost_path = "::nearcall::prost")]
@@ -484,6 +575,20 @@ pub struct Connection {
     /// This question came over it.
     #[prost(bool, tag = "16")]
     pub is_asking: bool,
+    /// What was counted of its calls. Absent as `slots_lent`.
+    #[prost(message, optional, tag = "17")]
+    pub calls: ::core::option::Option<CallCounts>,
+    /// System calls of the server that were made to wake the client. Absent as `slots_lent`, and over
+    /// mechanisms whose every send wakes a reader that sleeps.
+    #[prost(uint64, optional, tag = "18")]
+    pub wakes_given: ::core::option::Option<u64>,
+    /// Sleeps of the server that messages of the connection have ended. Absent as `slots_lent`.
+    #[prost(uint64, optional, tag = "19")]
+    pub wakes_taken: ::core::option::Option<u64>,
+    /// The processor on which the loop that has the connection ran when it was counted. Absent as
+    /// `slots_lent`.
+    #[prost(uint32, optional, tag = "20")]
+    pub cpu: ::core::option::Option<u32>,
 }
 
 /// A switch of a connection that has ended, well or not.
@@ -748,6 +853,17 @@ pub trait Server: 'static {
         context: &::nearcall::Context<'_>,
         request: &ConnectionsRequest,
     ) -> ::nearcall::Result<ConnectionsReply>;
+    /// Counts the calls that the server has answered, by method and by connection.
+    ///
+    /// The reply waits until each loop of the server has ended the method that it runs. Calls within
+    /// a thread are in no count: they come over no connection. `PERMISSION_DENIED`: as `Connections`.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    fn counters(
+        &self,
+        context: &::nearcall::Context<'_>,
+        request: &CountersRequest,
+    ) -> ::nearcall::Result<CountersReply>;
     /// Asks clients to move their connections to another mechanism, and replies once each has moved or
     /// declined, or the time is up. Calls that are under way go on. A client without a loop follows
     /// when it next calls. The connection that carries this call stays where it is.
@@ -842,6 +958,14 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
     ) -> impl ::core::future::Future<
         Output = ::nearcall::Result<ConnectionsReply>,
     > + ::core::marker::Send;
+    /// As [`Server::counters`].
+    fn counters(
+        &self,
+        context: ::nearcall::CallContext,
+        request: CountersRequest,
+    ) -> impl ::core::future::Future<
+        Output = ::nearcall::Result<CountersReply>,
+    > + ::core::marker::Send;
     /// As [`Server::switch`].
     fn switch(
         &self,
@@ -897,6 +1021,8 @@ mod server_methods {
             MethodKind::Unary,
         )
         .with_idempotency(Idempotency::NoSideEffects);
+    pub static COUNTERS: Method = Method::new(0x8b5d_6625, "Counters", MethodKind::Unary)
+        .with_idempotency(Idempotency::NoSideEffects);
     pub static SWITCH: Method = Method::new(0xf8ef_6dbc, "Switch", MethodKind::Unary);
     pub static REPORT_SWITCH: Method = Method::new(
         0x5532_1652,
@@ -919,6 +1045,7 @@ static SERVER_INTERFACE: ::nearcall::service::Interface = ::nearcall::service::I
         &server_methods::DESCRIBE,
         &server_methods::HEALTH,
         &server_methods::CONNECTIONS,
+        &server_methods::COUNTERS,
         &server_methods::SWITCH,
         &server_methods::REPORT_SWITCH,
         &server_methods::RECORD,
@@ -1039,6 +1166,30 @@ impl ServerCaller {
         request: &ConnectionsRequest,
     ) -> ::nearcall::client::PendingCall<ConnectionsReply> {
         self.object.start(&server_methods::CONNECTIONS, request)
+    }
+    /// Counts the calls that the server has answered, by method and by connection.
+    ///
+    /// The reply waits until each loop of the server has ended the method that it runs. Calls within
+    /// a thread are in no count: they come over no connection. `PERMISSION_DENIED`: as `Connections`.
+    ///
+    /// Calls `Counters` and returns its reply.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    #[inline]
+    pub fn counters(
+        &self,
+        request: &CountersRequest,
+    ) -> ::nearcall::Result<CountersReply> {
+        self.object.call(&server_methods::COUNTERS, request, <dyn Server>::counters)
+    }
+    /// Starts [`counters`](Self::counters), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
+    pub fn start_counters(
+        &self,
+        request: &CountersRequest,
+    ) -> ::nearcall::client::PendingCall<CountersReply> {
+        self.object.start(&server_methods::COUNTERS, request)
     }
     /// Asks clients to move their connections to another mechanism, and replies once each has moved or
     /// declined, or the time is up. Calls that are under way go on. A client without a loop follows
@@ -1208,6 +1359,14 @@ impl ServerAsyncCaller {
     ) -> ::nearcall::client::AsyncCall<'a, ConnectionsRequest, ConnectionsReply> {
         self.object.call(&server_methods::CONNECTIONS, request)
     }
+    /// [`ServerCaller::counters`] as a future.
+    #[inline]
+    pub fn counters<'a>(
+        &'a self,
+        request: &'a CountersRequest,
+    ) -> ::nearcall::client::AsyncCall<'a, CountersRequest, CountersReply> {
+        self.object.call(&server_methods::COUNTERS, request)
+    }
     /// [`ServerCaller::switch`] as a future.
     #[inline]
     pub fn switch<'a>(
@@ -1280,6 +1439,7 @@ impl<T: Server> ::nearcall::service::SyncSkeleton<T> for server_methods::Skeleto
             0x2fd0_8959 => incoming.reply(|c, q| T::describe(service, c, q)),
             0x5ce4_63f6 => incoming.reply(|c, q| T::health(service, c, q)),
             0xea40_6921 => incoming.reply(|c, q| T::connections(service, c, q)),
+            0x8b5d_6625 => incoming.reply(|c, q| T::counters(service, c, q)),
             0xf8ef_6dbc => incoming.reply(|c, q| T::switch(service, c, q)),
             0x5532_1652 => incoming.oneway(|c, q| T::report_switch(service, c, q)),
             0xe105_9a95 => incoming.reply_stream(|c, q, r| T::record(service, c, q, r)),
@@ -1303,6 +1463,7 @@ impl<T: ServerAsync> ::nearcall::service::AsyncSkeleton<T> for server_methods::S
             0x2fd0_8959 => incoming.reply(T::describe),
             0x5ce4_63f6 => incoming.reply(T::health),
             0xea40_6921 => incoming.reply(T::connections),
+            0x8b5d_6625 => incoming.reply(T::counters),
             0xf8ef_6dbc => incoming.reply(T::switch),
             0x5532_1652 => incoming.oneway(T::report_switch),
             0xe105_9a95 => incoming.reply_stream(T::record),
@@ -1367,11 +1528,11 @@ torSet\x124\n\x07request\x18\x07 \x01(\x0b2\x1a.nearcall.v1.RecordRequestR\x07re
 dedInterface\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12%\n\x0edescriptor_set\x18\x02 \x01\
 (\x0cR\rdescriptorSet\"q\n\x0cRecordingEnd\x12\x14\n\x05calls\x18\x01 \x01(\x04R\x05calls\x12\
 \x16\n\x06events\x18\x02 \x01(\x04R\x06events\x123\n\x07dropped\x18\x03 \x01(\x0b2\x19.nearc\
-all.v1.RecordedDropR\x07droppedb\x06proto3\n\xc7\x1b\n\x18nearcall/v1/server.proto\x12\x0bne\
-arcall.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x16nearcall/options.proto\x1a\x1bnearcall/v\
-1/recording.proto\"a\n\x0fDescribeRequest\x12\x1c\n\tinterface\x18\x01 \x01(\tR\tinterface\x12\
-0\n\x14with_descriptor_sets\x18\x02 \x01(\x08R\x12withDescriptorSets\"\xf1\x02\n\rDescribeRe\
-ply\x12\x15\n\x03pid\x18\x01 \x01(\x05H\x00R\x03pid\x88\x01\x01\x12\x15\n\x03uid\x18\x02 \x01\
+all.v1.RecordedDropR\x07droppedb\x06proto3\n\x8c#\n\x18nearcall/v1/server.proto\x12\x0bnearc\
+all.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x16nearcall/options.proto\x1a\x1bnearcall/v1/r\
+ecording.proto\"a\n\x0fDescribeRequest\x12\x1c\n\tinterface\x18\x01 \x01(\tR\tinterface\x120\
+\n\x14with_descriptor_sets\x18\x02 \x01(\x08R\x12withDescriptorSets\"\xf1\x02\n\rDescribeRep\
+ly\x12\x15\n\x03pid\x18\x01 \x01(\x05H\x00R\x03pid\x88\x01\x01\x12\x15\n\x03uid\x18\x02 \x01\
 (\rH\x01R\x03uid\x88\x01\x01\x12\x18\n\x07version\x18\x03 \x01(\tR\x07version\x12\x1b\n\tupt\
 ime_ms\x18\x04 \x01(\x04R\x08uptimeMs\x12\x1c\n\taddresses\x18\x05 \x03(\tR\taddresses\x12+\n\
 \x06health\x18\x06 \x01(\x0e2\x13.nearcall.v1.HealthR\x06health\x12-\n\x07objects\x18\x07 \x03\
@@ -1389,47 +1550,65 @@ B\x0e\n\x0c_connections\"\'\n\rHealthRequest\x12\x16\n\x06object\x18\x01 \x01(\t
 \x12ConnectionsRequest\x12\x19\n\x08own_only\x18\x01 \x01(\x08R\x07ownOnly\x12\x12\n\x04live\
 \x18\x02 \x01(\x08R\x04live\"\x7f\n\x10ConnectionsReply\x129\n\x0bconnections\x18\x01 \x03(\x0b\
 2\x17.nearcall.v1.ConnectionR\x0bconnections\x120\n\x08refusals\x18\x02 \x03(\x0b2\x14.nearc\
-all.v1.RefusalR\x08refusals\"\xc5\x04\n\nConnection\x12\x12\n\x04name\x18\x01 \x01(\tR\x04na\
-me\x12\x15\n\x03pid\x18\x02 \x01(\x05H\x00R\x03pid\x88\x01\x01\x12\x15\n\x03uid\x18\x03 \x01\
-(\rH\x01R\x03uid\x88\x01\x01\x12%\n\x0eremote_address\x18\x04 \x01(\tR\rremoteAddress\x12\x1c\
-\n\tmechanism\x18\x05 \x01(\tR\tmechanism\x12\x12\n\x04wait\x18\x06 \x01(\tR\x04wait\x12\x18\
-\n\x07trusted\x18\x07 \x01(\x08R\x07trusted\x12 \n\x0bdescriptors\x18\x08 \x01(\x04R\x0bdesc\
-riptors\x12\x1d\n\nroom_bytes\x18\t \x01(\x04R\troomBytes\x12\"\n\nslots_lent\x18\n \x01(\x04\
-H\x02R\tslotsLent\x88\x01\x01\x12*\n\x0eslots_borrowed\x18\x0b \x01(\x04H\x03R\rslotsBorrowe\
-d\x88\x01\x01\x12\x12\n\x04loop\x18\x0c \x01(\rR\x04loop\x12\x16\n\x06number\x18\r \x01(\x04\
-R\x06number\x125\n\x08switches\x18\x0e \x03(\x0b2\x19.nearcall.v1.SwitchRecordR\x08switches\x12\
-3\n\x07traffic\x18\x0f \x01(\x0b2\x14.nearcall.v1.TrafficH\x04R\x07traffic\x88\x01\x01\x12\x1b\
-\n\tis_asking\x18\x10 \x01(\x08R\x08isAskingB\x06\n\x04_pidB\x06\n\x04_uidB\r\n\x0b_slots_le\
-ntB\x11\n\x0f_slots_borrowedB\n\n\x08_traffic\"\x8d\x01\n\x0cSwitchRecord\x12\x15\n\x06age_m\
-s\x18\x01 \x01(\x04R\x05ageMs\x12\x12\n\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n\x02to\x18\
-\x03 \x01(\tR\x02to\x12\x14\n\x05cause\x18\x04 \x01(\tR\x05cause\x12\x18\n\x07failure\x18\x05\
-\x20\x01(\tR\x07failure\x12\x12\n\x04note\x18\x06 \x01(\tR\x04note\"q\n\x07Traffic\x126\n\x08\
-received\x18\x01 \x01(\x0b2\x1a.nearcall.v1.MessageCountsR\x08received\x12.\n\x04sent\x18\x02\
-\x20\x01(\x0b2\x1a.nearcall.v1.MessageCountsR\x04sent\">\n\rMessageCounts\x12\x14\n\x05bytes\
-\x18\x01 \x01(\x04R\x05bytes\x12\x17\n\x07by_size\x18\x02 \x03(\x04R\x06bySize\"G\n\x07Refus\
-al\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n\x04user\x18\x02 \x01(\tR\x04user\x12\
-\x14\n\x05count\x18\x03 \x01(\x04R\x05count\"\x9f\x01\n\rSwitchRequest\x12\x1c\n\tmechanism\x18\
-\x01 \x01(\tR\tmechanism\x12 \n\x0bconnections\x18\x02 \x03(\x04R\x0bconnections\x12\x15\n\x03\
-pid\x18\x03 \x01(\x05H\x00R\x03pid\x88\x01\x01\x12\x10\n\x03all\x18\x04 \x01(\x08R\x03all\x12\
-\x1d\n\ntimeout_ms\x18\x05 \x01(\rR\ttimeoutMsB\x06\n\x04_pid\"K\n\x0bSwitchReply\x12<\n\x0b\
-connections\x18\x01 \x03(\x0b2\x1a.nearcall.v1.SwitchOutcomeR\x0bconnections\"\xb6\x01\n\rSw\
-itchOutcome\x12\x16\n\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n\x04name\x18\x02 \x01(\
-\tR\x04name\x12\x15\n\x03pid\x18\x03 \x01(\x05H\x00R\x03pid\x88\x01\x01\x12\x16\n\x06before\x18\
-\x04 \x01(\tR\x06before\x12\x14\n\x05after\x18\x05 \x01(\tR\x05after\x12\x12\n\x04code\x18\x06\
-\x20\x01(\x05R\x04code\x12\x18\n\x07message\x18\x07 \x01(\tR\x07messageB\x06\n\x04_pid\"8\n\x0c\
-SwitchReport\x12\x14\n\x05cause\x18\x01 \x01(\tR\x05cause\x12\x12\n\x04note\x18\x02 \x01(\tR\
-\x04note\"\r\n\x0bStopRequest\"\x1d\n\tStopReply\x12\x10\n\x03pid\x18\x01 \x01(\x05R\x03pid\"\
-%\n\x0bMeetRequest\x12\x16\n\x06number\x18\x01 \x01(\x0cR\x06number\"9\n\tMeetReply\x12\x16\n\
-\x06number\x18\x01 \x01(\x0cR\x06number\x12\x14\n\x05place\x18\x02 \x01(\x06R\x05place*]\n\x06\
-Health\x12\x12\n\x0eHEALTH_UNKNOWN\x10\x00\x12\x12\n\x0eHEALTH_SERVING\x10\x01\x12\x16\n\x12\
-HEALTH_NOT_SERVING\x10\x02\x12\x13\n\x0fHEALTH_DRAINING\x10\x032\xb0\x04\n\x06Server\x12I\n\x08\
-Describe\x12\x1c.nearcall.v1.DescribeRequest\x1a\x1a.nearcall.v1.DescribeReply\"\x03\x90\x02\
-\x01\x12C\n\x06Health\x12\x1a.nearcall.v1.HealthRequest\x1a\x18.nearcall.v1.HealthReply\"\x03\
-\x90\x02\x01\x12R\n\x0bConnections\x12\x1f.nearcall.v1.ConnectionsRequest\x1a\x1d.nearcall.v\
-1.ConnectionsReply\"\x03\x90\x02\x01\x12>\n\x06Switch\x12\x1a.nearcall.v1.SwitchRequest\x1a\x18\
-.nearcall.v1.SwitchReply\x12G\n\x0cReportSwitch\x12\x19.nearcall.v1.SwitchReport\x1a\x16.goo\
-gle.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x12@\n\x06Record\x12\x1a.nearcall.v1.RecordRequest\x1a\
-\x18.nearcall.v1.RecordReply0\x01\x12=\n\x04Stop\x12\x18.nearcall.v1.StopRequest\x1a\x16.nea\
-rcall.v1.StopReply\"\x03\x90\x02\x02\x128\n\x04Meet\x12\x18.nearcall.v1.MeetRequest\x1a\x16.\
-nearcall.v1.MeetReplyb\x06proto3";
+all.v1.RefusalR\x08refusals\"O\n\x0fCountersRequest\x12\x19\n\x08own_only\x18\x01 \x01(\x08R\
+\x07ownOnly\x12!\n\x0cmethods_only\x18\x02 \x01(\x08R\x0bmethodsOnly\"\xe5\x01\n\rCountersRe\
+ply\x12 \n\x0ctimed_one_in\x18\x01 \x01(\rR\ntimedOneIn\x12\x1b\n\tuptime_us\x18\x02 \x01(\x04\
+R\x08uptimeUs\x12\x1a\n\x06cpu_ns\x18\x03 \x01(\x04H\x00R\x05cpuNs\x88\x01\x01\x123\n\x07met\
+hods\x18\x04 \x03(\x0b2\x19.nearcall.v1.MethodCountsR\x07methods\x129\n\x0bconnections\x18\x05\
+\x20\x03(\x0b2\x17.nearcall.v1.ConnectionR\x0bconnectionsB\t\n\x07_cpu_ns\"o\n\x0cMethodCoun\
+ts\x12\x16\n\x06object\x18\x01 \x01(\tR\x06object\x12\x16\n\x06method\x18\x02 \x01(\tR\x06me\
+thod\x12/\n\x06counts\x18\x03 \x01(\x0b2\x17.nearcall.v1.CallCountsR\x06counts\"\xcc\x01\n\n\
+CallCounts\x12\x14\n\x05calls\x18\x01 \x01(\x04R\x05calls\x12\x1b\n\tin_flight\x18\x02 \x01(\
+\x04R\x08inFlight\x12%\n\x0ereceived_bytes\x18\x03 \x01(\x04R\rreceivedBytes\x12\x1d\n\nsent\
+_bytes\x18\x04 \x01(\x04R\tsentBytes\x12/\n\x06errors\x18\x05 \x03(\x0b2\x17.nearcall.v1.Err\
+orCountR\x06errors\x12\x14\n\x05times\x18\x06 \x03(\rR\x05times\"6\n\nErrorCount\x12\x12\n\x04\
+code\x18\x01 \x01(\x05R\x04code\x12\x14\n\x05count\x18\x02 \x01(\x04R\x05count\"\x8e\x06\n\n\
+Connection\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n\x03pid\x18\x02 \x01(\x05H\x00\
+R\x03pid\x88\x01\x01\x12\x15\n\x03uid\x18\x03 \x01(\rH\x01R\x03uid\x88\x01\x01\x12%\n\x0erem\
+ote_address\x18\x04 \x01(\tR\rremoteAddress\x12\x1c\n\tmechanism\x18\x05 \x01(\tR\tmechanism\
+\x12\x12\n\x04wait\x18\x06 \x01(\tR\x04wait\x12\x18\n\x07trusted\x18\x07 \x01(\x08R\x07trust\
+ed\x12 \n\x0bdescriptors\x18\x08 \x01(\x04R\x0bdescriptors\x12\x1d\n\nroom_bytes\x18\t \x01(\
+\x04R\troomBytes\x12\"\n\nslots_lent\x18\n \x01(\x04H\x02R\tslotsLent\x88\x01\x01\x12*\n\x0e\
+slots_borrowed\x18\x0b \x01(\x04H\x03R\rslotsBorrowed\x88\x01\x01\x12\x12\n\x04loop\x18\x0c \
+\x01(\rR\x04loop\x12\x16\n\x06number\x18\r \x01(\x04R\x06number\x125\n\x08switches\x18\x0e \x03\
+(\x0b2\x19.nearcall.v1.SwitchRecordR\x08switches\x123\n\x07traffic\x18\x0f \x01(\x0b2\x14.ne\
+arcall.v1.TrafficH\x04R\x07traffic\x88\x01\x01\x12\x1b\n\tis_asking\x18\x10 \x01(\x08R\x08is\
+Asking\x122\n\x05calls\x18\x11 \x01(\x0b2\x17.nearcall.v1.CallCountsH\x05R\x05calls\x88\x01\x01\
+\x12$\n\x0bwakes_given\x18\x12 \x01(\x04H\x06R\nwakesGiven\x88\x01\x01\x12$\n\x0bwakes_taken\
+\x18\x13 \x01(\x04H\x07R\nwakesTaken\x88\x01\x01\x12\x15\n\x03cpu\x18\x14 \x01(\rH\x08R\x03c\
+pu\x88\x01\x01B\x06\n\x04_pidB\x06\n\x04_uidB\r\n\x0b_slots_lentB\x11\n\x0f_slots_borrowedB\n\
+\n\x08_trafficB\x08\n\x06_callsB\x0e\n\x0c_wakes_givenB\x0e\n\x0c_wakes_takenB\x06\n\x04_cpu\
+\"\x8d\x01\n\x0cSwitchRecord\x12\x15\n\x06age_ms\x18\x01 \x01(\x04R\x05ageMs\x12\x12\n\x04fr\
+om\x18\x02 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02to\x12\x14\n\x05cause\x18\x04\
+\x20\x01(\tR\x05cause\x12\x18\n\x07failure\x18\x05 \x01(\tR\x07failure\x12\x12\n\x04note\x18\
+\x06 \x01(\tR\x04note\"q\n\x07Traffic\x126\n\x08received\x18\x01 \x01(\x0b2\x1a.nearcall.v1.\
+MessageCountsR\x08received\x12.\n\x04sent\x18\x02 \x01(\x0b2\x1a.nearcall.v1.MessageCountsR\x04\
+sent\">\n\rMessageCounts\x12\x14\n\x05bytes\x18\x01 \x01(\x04R\x05bytes\x12\x17\n\x07by_size\
+\x18\x02 \x03(\x04R\x06bySize\"G\n\x07Refusal\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\
+\x12\n\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n\x05count\x18\x03 \x01(\x04R\x05count\"\x9f\
+\x01\n\rSwitchRequest\x12\x1c\n\tmechanism\x18\x01 \x01(\tR\tmechanism\x12 \n\x0bconnections\
+\x18\x02 \x03(\x04R\x0bconnections\x12\x15\n\x03pid\x18\x03 \x01(\x05H\x00R\x03pid\x88\x01\x01\
+\x12\x10\n\x03all\x18\x04 \x01(\x08R\x03all\x12\x1d\n\ntimeout_ms\x18\x05 \x01(\rR\ttimeoutM\
+sB\x06\n\x04_pid\"K\n\x0bSwitchReply\x12<\n\x0bconnections\x18\x01 \x03(\x0b2\x1a.nearcall.v\
+1.SwitchOutcomeR\x0bconnections\"\xb6\x01\n\rSwitchOutcome\x12\x16\n\x06number\x18\x01 \x01(\
+\x04R\x06number\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x15\n\x03pid\x18\x03 \x01(\x05\
+H\x00R\x03pid\x88\x01\x01\x12\x16\n\x06before\x18\x04 \x01(\tR\x06before\x12\x14\n\x05after\x18\
+\x05 \x01(\tR\x05after\x12\x12\n\x04code\x18\x06 \x01(\x05R\x04code\x12\x18\n\x07message\x18\
+\x07 \x01(\tR\x07messageB\x06\n\x04_pid\"8\n\x0cSwitchReport\x12\x14\n\x05cause\x18\x01 \x01\
+(\tR\x05cause\x12\x12\n\x04note\x18\x02 \x01(\tR\x04note\"\r\n\x0bStopRequest\"\x1d\n\tStopR\
+eply\x12\x10\n\x03pid\x18\x01 \x01(\x05R\x03pid\"%\n\x0bMeetRequest\x12\x16\n\x06number\x18\x01\
+\x20\x01(\x0cR\x06number\"9\n\tMeetReply\x12\x16\n\x06number\x18\x01 \x01(\x0cR\x06number\x12\
+\x14\n\x05place\x18\x02 \x01(\x06R\x05place*]\n\x06Health\x12\x12\n\x0eHEALTH_UNKNOWN\x10\x00\
+\x12\x12\n\x0eHEALTH_SERVING\x10\x01\x12\x16\n\x12HEALTH_NOT_SERVING\x10\x02\x12\x13\n\x0fHE\
+ALTH_DRAINING\x10\x032\xfb\x04\n\x06Server\x12I\n\x08Describe\x12\x1c.nearcall.v1.DescribeRe\
+quest\x1a\x1a.nearcall.v1.DescribeReply\"\x03\x90\x02\x01\x12C\n\x06Health\x12\x1a.nearcall.\
+v1.HealthRequest\x1a\x18.nearcall.v1.HealthReply\"\x03\x90\x02\x01\x12R\n\x0bConnections\x12\
+\x1f.nearcall.v1.ConnectionsRequest\x1a\x1d.nearcall.v1.ConnectionsReply\"\x03\x90\x02\x01\x12\
+I\n\x08Counters\x12\x1c.nearcall.v1.CountersRequest\x1a\x1a.nearcall.v1.CountersReply\"\x03\x90\
+\x02\x01\x12>\n\x06Switch\x12\x1a.nearcall.v1.SwitchRequest\x1a\x18.nearcall.v1.SwitchReply\x12\
+G\n\x0cReportSwitch\x12\x19.nearcall.v1.SwitchReport\x1a\x16.google.protobuf.Empty\"\x04\xc8\
+\xf3\x18\x01\x12@\n\x06Record\x12\x1a.nearcall.v1.RecordRequest\x1a\x18.nearcall.v1.RecordRe\
+ply0\x01\x12=\n\x04Stop\x12\x18.nearcall.v1.StopRequest\x1a\x16.nearcall.v1.StopReply\"\x03\x90\
+\x02\x02\x128\n\x04Meet\x12\x18.nearcall.v1.MeetRequest\x1a\x16.nearcall.v1.MeetReplyb\x06pr\
+oto3";
 }
