@@ -39,7 +39,7 @@ const PROTO: &str = "crates/nearcall-examples/proto/thermostat.proto";
 
 /// What other programs are built with. Of it all users need the oldest compiler.
 const LIBRARIES: &str = "-p nearcall -p nearcall-build -p nearcall-grpc -p nearcall-host \
-    -p nearcall-otel -p nearcall-tracing";
+    -p nearcall-otel -p nearcall-prometheus -p nearcall-tracing";
 
 /// Everything but `nearcall-peers`, which needs what the libraries need that it measures.
 const ALL_BUT_PEERS: &str = "--workspace --exclude nearcall-peers";
