@@ -238,6 +238,12 @@ impl Config {
             .try_for_each(|place| place.check_place().map_err(|why| (place.to_string(), why)))
     }
 
+    /// Returns where the host and its services listen for calls, as addresses.
+    pub fn server_addresses(&self) -> Vec<String> {
+        let listening = self.services().map(|service| &service.listen);
+        std::iter::once(&self.listen).chain(listening).map(Address::to_string).collect()
+    }
+
     /// Returns the number of services.
     pub fn service_count(&self) -> usize {
         self.services().count()

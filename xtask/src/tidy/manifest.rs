@@ -64,6 +64,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-grpc",
             "nearcall-host",
             "nearcall-os",
+            "nearcall-prometheus",
             "nearcall-recording",
             "nearcall-results",
             "nearcall-studies",

@@ -5,9 +5,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use nearcall_host::{Config, Ending, HostOptions};
+use nearcall_prometheus::Endpoint;
 
 use super::End;
 use crate::output;
@@ -31,6 +32,11 @@ pub(crate) struct HostArgs {
     /// Check the file and the programs that it names, and start nothing
     #[arg(long)]
     pub(crate) check: bool,
+
+    /// Show the counters of the host and of the services that FILE names at start to Prometheus:
+    /// at http://HOST:PORT/metrics, without encryption, so choose a loopback address
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) metrics: Option<String>,
 }
 
 pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
@@ -43,6 +49,14 @@ pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
         let (services, processes) = (config.service_count(), config.process_count());
         output::result(&format!("{file}: {services} services in {processes} processes\n"))?;
         return Ok(End::Done);
+    }
+    let listen = |at: &String| {
+        let endpoint = Endpoint::listen(at, config.server_addresses());
+        endpoint.with_context(|| format!("cannot show metrics at {at}"))
+    };
+    let metrics = args.metrics.as_ref().map(listen).transpose()?;
+    if let Some(metrics) = &metrics {
+        output::diagnostic(&format!("metrics: http://{}/metrics", metrics.address()));
     }
     // This program as it runs now, though its file may be replaced meanwhile.
     let worker = vec!["/proc/self/exe".into(), "host-group".into()];
@@ -67,4 +81,5 @@ pub(super) fn group(_: &GroupArgs) -> anyhow::Result<End> {
 const EXAMPLES: &str = "\
 Examples:
   nearcall host services.toml
-  nearcall host services.toml --check            is the file right?";
+  nearcall host services.toml --check            is the file right?
+  nearcall host services.toml --metrics 127.0.0.1:9464";

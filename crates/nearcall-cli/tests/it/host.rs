@@ -1,6 +1,8 @@
 //! What `host`, `status` and `restart` say. What a host does is tested by `nearcall-host`.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::DirBuilderExt;
 use std::process::Stdio;
 use std::time::Duration;
@@ -68,6 +70,18 @@ fn a_file_is_checked_and_its_errors_name_the_line() {
     assert!(ended.stderr.starts_with("error: absent.toml: "), "{ended:?}");
 }
 
+/// Asks for the metrics at the place that the log of a host names.
+fn scrape(log: &str) -> String {
+    let line = log.lines().find_map(|line| line.strip_prefix("metrics: http://"));
+    let at = line.and_then(|line| line.strip_suffix("/metrics")).unwrap_or_else(|| panic!("{log}"));
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 #[test]
 fn a_host_is_asked_and_told_from_the_command_line() {
     let folder = Folder::new();
@@ -75,7 +89,7 @@ fn a_host_is_asked_and_told_from_the_command_line() {
     fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
     fs::write(folder.path().join("services.toml"), services(&folder)).unwrap();
     let log = fs::File::create(folder.path().join("log")).unwrap();
-    let mut command = folder.command(&["host", "services.toml"]);
+    let mut command = folder.command(&["host", "services.toml", "--metrics", "127.0.0.1:0"]);
     let mut host = Child::spawn(command.stderr(log)).unwrap();
     let address = format!("unix:{}", directory.join("host").display());
     Client::new().hunt(&address, PATIENCE).unwrap();
@@ -96,6 +110,11 @@ fn a_host_is_asked_and_told_from_the_command_line() {
     let row = ended.stdout.lines().find(|line| line.trim_start().starts_with("room")).unwrap();
     let pid = room["pid"].to_string();
     assert_eq!(row.split_whitespace().nth(2), Some(&*pid), "{row}");
+    let metrics = scrape(&fs::read_to_string(folder.path().join("log")).unwrap());
+    let up = |name| format!("nearcall_up{{server=\"unix:{}\"}} 1", directory.join(name).display());
+    for line in [up("host"), up("room")] {
+        assert!(metrics.lines().any(|it| it == line), "{line} is not in:\n{metrics}");
+    }
     let ended = folder.run(&["restart", "attic", "--host", &address]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("there is no service `attic`"), "{ended:?}");
