@@ -17,7 +17,8 @@
 //! and no password: listen on a loopback address, or behind something that has both.
 //!
 //! **Invariants:** a server that does not answer in [`SERVER_TIMEOUT`] is `nearcall_up` 0, and the
-//! others are reported all the same; at most [`CONNECTIONS_MAX`] clients are served at once.
+//! others are reported all the same; at most [`CONNECTIONS_MAX`] clients are served at once; the
+//! thread of an endpoint takes none of the signals that a program waits for.
 //! **Not here:** what servers count (`nearcall.v1.Server/Counters`), how it is written
 //! (`exposition.rs`).
 #![forbid(unsafe_code)]
@@ -41,6 +42,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nearcall::control::{CountersRequest, ServerCaller};
 use nearcall::{Client, Status};
+use nearcall_os::signal::{self, Signal, SignalSet};
 use tokio::sync::{Semaphore, oneshot};
 
 mod exposition;
@@ -89,7 +91,12 @@ impl Endpoint {
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
-        let run = move || runtime.block_on(serve(listener, Arc::new(servers), stopped));
+        let run = move || {
+            // What ends or informs the program is for its own threads, whichever wait for it.
+            let others = [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2];
+            let _ = signal::block(&SignalSet::new(&others));
+            runtime.block_on(serve(listener, Arc::new(servers), stopped));
+        };
         let thread = thread::Builder::new().name("nearcall-metrics".to_owned()).spawn(run)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }

@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-channel", &["nearcall-os"]),
     ("nearcall", &["nearcall-channel", "nearcall-os", "nearcall-wire"]),
     ("nearcall-otel", &["nearcall"]),
-    ("nearcall-prometheus", &["nearcall"]),
+    ("nearcall-prometheus", &["nearcall", "nearcall-os"]),
     ("nearcall-tracing", &["nearcall"]),
     ("nearcall-testkit-macros", &[]),
     (
