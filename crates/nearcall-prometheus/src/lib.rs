@@ -135,7 +135,7 @@ async fn serve(listener: TcpListener, servers: Arc<Vec<String>>, stopped: onesho
                 let service = service_fn(|request| answer(request, Arc::clone(&servers)));
                 let mut http = http1::Builder::new();
                 let http = http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-                // A client that breaks off concerns nobody else.
+                // A client that breaks off concerns no other client.
                 let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 drop(permit);
             });

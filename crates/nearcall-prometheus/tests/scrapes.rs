@@ -59,7 +59,7 @@ fn a_scrape_shows_what_servers_have_counted_and_which_are_missing() {
 
 #[test]
 fn other_requests_are_refused_with_what_to_ask() {
-    let metrics = Endpoint::listen("127.0.0.1:0", ["nobody"]).unwrap();
+    let metrics = Endpoint::listen("127.0.0.1:0", ["absent"]).unwrap();
     for (request, status, text) in [
         ("GET / HTTP/1.1", "404", "the counters are at /metrics"),
         ("POST /metrics HTTP/1.1", "405", "ask by GET"),
@@ -74,7 +74,7 @@ fn other_requests_are_refused_with_what_to_ask() {
 /// Clients that send nothing take no more than their own places.
 #[test]
 fn idle_clients_keep_others_waiting_for_a_time_only() {
-    let metrics = Endpoint::listen("127.0.0.1:0", ["nobody"]).unwrap();
+    let metrics = Endpoint::listen("127.0.0.1:0", ["absent"]).unwrap();
     let idle: Vec<_> =
         (0..CONNECTIONS_MAX).map(|_| TcpStream::connect(metrics.address()).unwrap()).collect();
     let answer = ask(metrics.address(), "GET /metrics HTTP/1.1");
@@ -86,10 +86,10 @@ fn idle_clients_keep_others_waiting_for_a_time_only() {
 fn bad_servers_and_places_are_errors_of_listening() {
     let error = Endpoint::listen("127.0.0.1:0", ["tcp://"]).unwrap_err();
     assert!(error.to_string().starts_with("\"tcp://\": "), "{error}");
-    let first = Endpoint::listen("127.0.0.1:0", ["nobody"]).unwrap();
-    let error = Endpoint::listen(first.address(), ["nobody"]).unwrap_err();
+    let first = Endpoint::listen("127.0.0.1:0", ["absent"]).unwrap();
+    let error = Endpoint::listen(first.address(), ["absent"]).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
     let address = first.address();
     drop(first);
-    Endpoint::listen(address, ["nobody"]).unwrap();
+    Endpoint::listen(address, ["absent"]).unwrap();
 }
