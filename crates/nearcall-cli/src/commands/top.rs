@@ -175,4 +175,4 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   nearcall top
   nearcall top thermostat --by connections --sort p99
-  nearcall top --json --count 1 | jq '.methods[] | [.method, .calls_per_s, .p99_ns]'";
+  nearcall top --json --count 1 | jq -c '.methods[] | [.method, .p99_ns]'";

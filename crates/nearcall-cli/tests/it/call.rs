@@ -228,7 +228,9 @@ fn words(command: &str) -> Vec<&str> {
 fn varying(text: &str) -> Vec<String> {
     let one = |line: &str| {
         let trimmed = line.trim_start();
-        if !["  ", " us", " s, "].iter().any(|mark| trimmed.contains(mark)) {
+        // A head above one column stands deeper than any text.
+        let is_head = line.len() - trimmed.len() > 16;
+        if !is_head && !["  ", " us", " s, "].iter().any(|mark| trimmed.contains(mark)) {
             return line.to_owned();
         }
         let words = line.split_whitespace().map(|word| {
