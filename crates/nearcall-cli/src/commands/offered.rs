@@ -130,7 +130,7 @@ impl Asked {
                     false => format!("it has {}", names.join(", ")),
                 };
                 let hint = did_you_mean(wanted, &names);
-                Err(anyhow!("{} has no service `{wanted}`{hint}; {has}", self.address))
+                Err(anyhow!("{} has no service `{wanted}`; {has}{hint}", self.address))
             }
             _ => {
                 let names: Vec<&str> = found.iter().map(|at| names[*at]).collect();
@@ -164,7 +164,7 @@ pub(crate) fn method(service: &ServiceDescriptor, name: &str) -> anyhow::Result<
     }
     let names: Vec<&str> = methods.iter().map(MethodDescriptor::name).collect();
     let (hint, all) = (did_you_mean(name, &names), names.join(", "));
-    Err(anyhow!("{} has no method `{name}`{hint}; it has {all}", service.full_name()))
+    Err(anyhow!("{} has no method `{name}`; it has {all}{hint}", service.full_name()))
 }
 
 fn pool_of(descriptor_set: &[u8]) -> anyhow::Result<DescriptorPool> {

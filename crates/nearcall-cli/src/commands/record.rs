@@ -18,7 +18,7 @@ use nearcall::control::{
     DescribeReply, DescribeRequest, RecordReply, RecordRequest, RecordedInterface, RecordingHeader,
     ServerCaller,
 };
-use nearcall::{CallOptions, Status};
+use nearcall::{CallOptions, Code, Status};
 use nearcall_os::clock;
 use nearcall_os::signal::Interrupt;
 use nearcall_recording::{Summary, Writer};
@@ -116,6 +116,10 @@ pub(super) fn run(args: &RecordArgs) -> anyhow::Result<End> {
     // A server that refuses has no file made.
     match parts.recv() {
         Ok(Ok(_)) => {}
+        Ok(Err(status)) if status.code() == Code::Unimplemented => {
+            let version = described.version;
+            return Err(anyhow!("{address}: its version, {version}, does not record: rebuild it"));
+        }
         Ok(Err(status)) => return Err(asked_server::failure(status)),
         Err(_) => return Err(anyhow!("{address}: the server has ended")),
     }
