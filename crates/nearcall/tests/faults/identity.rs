@@ -121,7 +121,7 @@ fn r23_a_user_that_is_not_let_in_is_refused_with_the_reason_and_leaves_nothing()
         let refused = outcome_of("callers", as_user(command("callers", &address, ""), other));
         assert!(refused.starts_with("PERMISSION_DENIED"), "{refused}");
         assert!(refused.contains("user 65533 with group 65533"), "{refused}");
-        assert!(refused.contains("the option `users`"), "{refused}");
+        assert!(refused.contains("option `users`"), "{refused}");
     }
     assert!(server.state().refusals >= 2);
     server.wait_for_connections(0);
