@@ -12,6 +12,15 @@ fn measured() -> Duration {
     Duration::from_millis(count("NEARCALL_RECORDING_MS", 200) as u64)
 }
 
+/// Ends the other client.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A call every millisecond while another client calls every 100 µs, with and without a recording
 /// of all connections, in rounds whose order alternates.
 #[test]
@@ -20,6 +29,8 @@ fn calls_beside_a_recording() {
         let served = Served::start();
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
+            // Also when something fails: the scope waits for all threads.
+            let _end = Ending(&is_over);
             scope.spawn(|| {
                 let (busy, words) =
                     (served.echo(""), Words { data: vec![7; 200].into(), number: 1 });
@@ -44,8 +55,14 @@ fn calls_beside_a_recording() {
                     let is_read = &is_read;
                     scope.spawn(move || {
                         let server = ServerCaller::new(&Client::new(), address).unwrap();
-                        let mut parts = server.record(&RecordRequest::default()).unwrap();
-                        parts.recv().unwrap();
+                        // Until the recording of the round before has ended.
+                        let mut parts = loop {
+                            let mut parts = server.record(&RecordRequest::default()).unwrap();
+                            match parts.recv() {
+                                Ok(_) => break parts,
+                                Err(status) => assert_eq!(status.code(), Code::FailedPrecondition),
+                            }
+                        };
                         begun.send(()).unwrap();
                         while !is_read.load(Ordering::Relaxed) {
                             parts.recv().unwrap().unwrap();
@@ -57,9 +74,7 @@ fn calls_beside_a_recording() {
                     times
                 })
             };
-            let compared = compare(calls, beside);
-            is_over.store(true, Ordering::Relaxed);
-            compared
+            compare(calls, beside)
         })
     });
     eprintln!("a call beside a recording: {compared}");
