@@ -16,6 +16,7 @@ use nearcall::{Client, Code, Context, EventLoop, Limits, Server, Status};
 use nearcall_wire::Hello;
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::observed::wait_until;
 
 /// The greeting of a client that writes its messages by hand.
 pub fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
@@ -288,7 +289,13 @@ impl Served {
         let (thread, ()) = LoopThread::serve(limits, move |event_loop, server| {
             let service = Arc::<Service>::default();
             server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
-            server.listen(&at).unwrap();
+            // Where a server has just closed, a child that another test is about to start holds its
+            // listening socket until it runs its program.
+            wait_until("the address to be free", || match server.listen(&at) {
+                Ok(_) => true,
+                Err(error) if error.to_string().contains("is in use by another server") => false,
+                Err(error) => panic!("{error}"),
+            });
             prepare(event_loop, server, &service);
         });
         Self { address, _thread: thread }
