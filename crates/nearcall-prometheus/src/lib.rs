@@ -177,10 +177,15 @@ async fn answer(
 /// Asks all servers, and returns the text.
 fn scrape(servers: &[String]) -> String {
     let client = Client::builder().default_deadline(SERVER_TIMEOUT).build();
-    let ask = |server: &String| -> Result<_, Status> {
-        ServerCaller::new(&client, server)?.counters(&CountersRequest::default())
+    // All before one is waited for, so that a scrape takes one timeout at most.
+    let start = |server: &String| -> Result<_, Status> {
+        Ok(ServerCaller::new(&client, server)?.start_counters(&CountersRequest::default()))
     };
-    let replies: Vec<_> =
-        servers.iter().map(|server| (server.as_str(), ask(server).ok())).collect();
+    let pending: Vec<_> = servers.iter().map(start).collect();
+    let replies: Vec<_> = servers
+        .iter()
+        .zip(pending)
+        .map(|(server, pending)| (server.as_str(), pending.and_then(|it| it.wait()).ok()))
+        .collect();
     exposition::text(&replies)
 }
