@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use nearcall_wire::{CancelReason, IncomingCall, Shape, StreamCall};
 
 use super::{Connection, Host, RequestHead};
@@ -50,10 +50,10 @@ impl Tap {
         let (whole_bytes, max) = (data.remaining(), self.recording.body_bytes_max);
         let is_cut = whole_bytes > max;
         let cut_from_bytes = if is_cut { whole_bytes as u64 } else { 0 };
-        let data = data.take(max).copy_to_bytes(whole_bytes.min(max));
-        // Not a slice of a buffer that is used again.
-        let data = Bytes::copy_from_slice(&data);
-        RecordedBody { data, cut_from_bytes }
+        // A copy, and no slice of a buffer that is used again.
+        let mut kept = Vec::with_capacity(whole_bytes.min(max));
+        kept.put(data.take(max));
+        RecordedBody { data: kept.into(), cut_from_bytes }
     }
 
     fn message(&self, message: AnyMessage<'_>) -> RecordedBody {
