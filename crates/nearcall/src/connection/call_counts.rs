@@ -314,6 +314,7 @@ impl Ended {
 #[must_use]
 pub(crate) struct Begun<'a> {
     object: &'a Rc<ObjectCounters>,
+    method: usize,
     counters: &'a MethodCounters,
     /// Zero: it is not timed.
     begun_ns: u64,
@@ -350,7 +351,8 @@ impl ServedCalls {
             self.rare.make();
         }
         self.calls.update(|calls| calls + 1);
-        let counters = &object.methods[object.index_of(method)];
+        let method = object.index_of(method);
+        let counters = &object.methods[method];
         let calls = counters.calls.get();
         counters.calls.set(calls + 1);
         counters.received_bytes.update(|bytes| bytes + message_bytes as u64);
@@ -362,7 +364,7 @@ impl ServedCalls {
             self.begin_inside();
         }
         self.serving.set(call.map_or(ONEWAY, |call| call.slot().into()));
-        Begun { object, counters, begun_ns }
+        Begun { object, method, counters, begun_ns }
     }
 
     /// Remembers the call whose method waits.
@@ -421,10 +423,8 @@ impl ServedCalls {
 
     /// Keeps a call that goes on.
     fn keep(&self, call: IncomingCall, begun: &Begun<'_>) {
-        let &Begun { object, counters, begun_ns } = begun;
+        let &Begun { object, method, counters, begun_ns } = begun;
         counters.in_flight.update(|count| count + 1);
-        let is_it = |other: &MethodCounters| std::ptr::eq(other, counters);
-        let method = object.methods.iter().position(is_it).unwrap_or(object.ids.len());
         let entry = Some(OpenCall { object: Rc::clone(object), method, begun_ns });
         let mut open = self.open.borrow_mut();
         let slot = usize::from(call.slot());
