@@ -53,7 +53,8 @@ struct Playing<'a> {
     started_ns: u64,
     items: usize,
     fields: Vec<Difference>,
-    is_comparable: bool,
+    /// It is to be compared, and nothing of it is cut.
+    is_compared: bool,
 }
 
 impl Playing<'_> {
@@ -65,9 +66,8 @@ impl Playing<'_> {
 
     /// Compares a message of the service.
     fn compare(&mut self, path: &str, recorded: &RecordedBody, now: &Bytes) {
-        if recorded.cut_from_bytes > 0 {
-            self.is_comparable = false;
-        } else if recorded.data != *now {
+        self.is_compared &= recorded.cut_from_bytes == 0;
+        if self.is_compared && recorded.data != *now {
             let left = FIELDS_MAX.saturating_sub(self.fields.len());
             match self.descriptor {
                 Some(method) => {
@@ -172,7 +172,7 @@ impl<'a> Player<'a> {
             started_ns,
             items: 0,
             fields: Vec::new(),
-            is_comparable: true,
+            is_compared: self.shared.options.compare,
         };
         self.playing.insert(call, playing);
     }
@@ -232,8 +232,7 @@ impl<'a> Player<'a> {
                 playing.differs("status", recorded, now);
             }
         }
-        let Playing { method, recorded_ns, started_ns, fields, is_comparable, .. } = playing;
-        let is_compared = self.shared.options.compare && is_comparable;
+        let Playing { method, recorded_ns, started_ns, fields, is_compared, .. } = playing;
         let of_method = self.tally.methods.entry(method.clone()).or_default();
         of_method.failed += u64::from(outcome.is_err());
         let (then_ns, now_ns) = (time_ns.checked_sub(recorded_ns), ended_ns - started_ns);
