@@ -41,11 +41,16 @@ pub(super) async fn describe(
     channel: Channel,
     interface: &str,
 ) -> Result<&'static Interface, Status> {
-    match describe_by(V1, channel.clone(), interface).await {
-        Err(first) if first.code() == Code::Unimplemented => {
-            describe_by(V1_ALPHA, channel, interface).await.map_err(|_| first)
-        }
-        described => described,
+    by_either(|service| describe_by(service, channel.clone(), interface)).await
+}
+
+/// Asks by version 1 of the service, and by v1alpha where the server has no such one.
+async fn by_either<T, F: Future<Output = Result<T, Status>>>(
+    ask: impl Fn(&'static str) -> F,
+) -> Result<T, Status> {
+    match ask(V1).await {
+        Err(first) if first.code() == Code::Unimplemented => ask(V1_ALPHA).await.map_err(|_| first),
+        answer => answer,
     }
 }
 
@@ -112,12 +117,7 @@ async fn describe_by(
 ///
 /// `UNIMPLEMENTED`: the server has no reflection.
 pub(super) async fn list(channel: Channel) -> Result<Vec<String>, Status> {
-    match list_by(V1, channel.clone()).await {
-        Err(first) if first.code() == Code::Unimplemented => {
-            list_by(V1_ALPHA, channel).await.map_err(|_| first)
-        }
-        listed => listed,
-    }
+    by_either(|service| list_by(service, channel.clone())).await
 }
 
 async fn list_by(service: &'static str, channel: Channel) -> Result<Vec<String>, Status> {
