@@ -97,11 +97,16 @@ pub(super) fn is_elsewhere(process: Option<&PeerIdentity>, claimed: Option<i32>)
 /// Returns a failure of asking as the user of a command needs it: a program could wait for a
 /// server, a command line cannot.
 pub(super) fn failure(status: Status) -> anyhow::Error {
-    let text = status.message().replace(", or hunt for it, which waits until it is there", "");
+    let text = without_hunt(&status);
     match text.len() == status.message().len() {
         true => status.into(),
         false => Status::new(status.code(), text).into(),
     }
+}
+
+/// Returns the text of a status without the advice to wait for a server.
+pub(super) fn without_hunt(status: &Status) -> String {
+    status.message().replace(", or hunt for it, which waits until it is there", "")
 }
 
 /// Returns whether no server listens where one was asked.

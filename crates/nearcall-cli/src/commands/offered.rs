@@ -95,7 +95,7 @@ impl Asked {
         if !asked_server::is_absent(&status) {
             return Failed(status).into();
         }
-        let text = status.message().replace(", or wait for it with Client::hunt", "");
+        let text = asked_server::without_hunt(&status);
         let names = nearcall::observe::names().unwrap_or_default();
         let names: Vec<&str> = names.iter().map(|entry| entry.name.as_str()).collect();
         let hint = did_you_mean(without_instance(&self.address.to_string()), &names);

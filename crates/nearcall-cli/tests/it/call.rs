@@ -374,7 +374,11 @@ fn what_is_wrong_is_named_with_the_nearest() {
     let set = "Thermostat/SetTarget";
     let call = |words: &[&'static str]| [&["call", "thermostat"], words].concat();
     stage.bad(78, &["call", "thermosta", set], &["Code: Unavailable", "mean `thermostat`?"]);
-    stage.bad(1, &["describe", "thermosta"], &["no server listens", "mean `thermostat`?"]);
+    stage.bad(
+        1,
+        &["describe", "thermosta"],
+        &["no server listens", "start the server, did you mean `thermostat`?"],
+    );
     stage.bad(1, &call(&["Thermosta/SetTarget"]), &["mean `home.v1.Thermostat`?", "echo.v1.Echo"]);
     stage.bad(1, &call(&["Thermostat/SetTarge"]), &["no method", "did you mean `SetTarget`?"]);
     stage.bad(1, &["describe", "thermostat", "Temperatur"], &["did you mean `home.v1.Therm"]);
