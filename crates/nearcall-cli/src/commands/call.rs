@@ -178,7 +178,7 @@ fn call(args: &CallArgs) -> anyhow::Result<End> {
         options = with_header(options, key, value)?;
     }
     let requests = Requests::open(args.request.as_deref(), args.format, method.input())?;
-    let call = Call { args, asked, method, options, requests, began: clock::now() };
+    let call = Call { args, asked, method, options, requests };
     match args.repeat {
         Some(calls) => call.repeat(calls),
         None => call.once(),
@@ -230,7 +230,6 @@ struct Call<'a> {
     method: MethodDescriptor,
     options: CallOptions,
     requests: Requests,
-    began: Instant,
 }
 
 impl Call<'_> {
@@ -262,13 +261,13 @@ impl Call<'_> {
     fn once(mut self) -> anyhow::Result<End> {
         let caller = self.caller()?;
         let (kind, name) = (self.kind(&caller)?, self.method.name().to_owned());
-        self.began = clock::now();
+        let began = clock::now();
         match kind {
             MethodKind::Unary => {
                 let request = self.one()?;
-                self.began = clock::now();
+                let began = clock::now();
                 let (reply, metadata) = caller.start(&name, &request).wait_with_metadata();
-                let took = self.began.elapsed();
+                let took = began.elapsed();
                 self.show_headers(metadata.headers());
                 let printed = reply.map_err(Failed).map(|reply| self.print(&reply, false));
                 self.show_end(&metadata, took);
@@ -276,9 +275,9 @@ impl Call<'_> {
             }
             MethodKind::Oneway => {
                 let request = self.one()?;
-                self.began = clock::now();
+                let began = clock::now();
                 caller.send(&name, &request).map_err(Failed)?;
-                self.show_end(&ReplyMetadata::default(), self.began.elapsed());
+                self.show_end(&ReplyMetadata::default(), began.elapsed());
             }
             MethodKind::ReplyStream => {
                 let request = self.one()?;
@@ -297,7 +296,7 @@ impl Call<'_> {
                         Err(status) => break Err(Failed(status)),
                     }
                 };
-                self.show_end(&replies.metadata(), self.began.elapsed());
+                self.show_end(&replies.metadata(), began.elapsed());
                 ended?;
             }
             MethodKind::RequestStream => {
@@ -311,16 +310,16 @@ impl Call<'_> {
                 let (reply, metadata) = stream.finish_with_metadata();
                 self.show_headers(metadata.headers());
                 let printed = reply.map_err(Failed).map(|reply| self.print(&reply, false));
-                self.show_end(&metadata, self.began.elapsed());
+                self.show_end(&metadata, began.elapsed());
                 printed??;
             }
-            MethodKind::BothStreams => self.both()?,
+            MethodKind::BothStreams => self.both(began)?,
         }
         Ok(End::Done)
     }
 
     /// Sends items as they are read, while replies are printed as they come.
-    fn both(mut self) -> anyhow::Result<()> {
+    fn both(mut self, began: Instant) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let (interface, address) =
             (self.method.parent_service().full_name().to_owned(), self.asked.address.to_string());
@@ -367,7 +366,7 @@ impl Call<'_> {
                         Err(status) => ended = Err(Failed(status)),
                     }
                 }
-                self.show_end(&replies.metadata(), self.began.elapsed());
+                self.show_end(&replies.metadata(), began.elapsed());
                 ended.map_err(anyhow::Error::from)
             };
             let mut receive = std::pin::pin!(receive);

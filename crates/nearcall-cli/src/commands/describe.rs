@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 use nearcall::Address;
+use nearcall::control::ServerCaller;
 use prost_reflect::{
     DescriptorPool, DynamicMessage, EnumDescriptor, FileDescriptor, Kind, MessageDescriptor,
     ServiceDescriptor,
@@ -55,9 +56,10 @@ pub(crate) struct DescribeArgs {
 pub(super) fn run(args: &DescribeArgs) -> anyhow::Result<End> {
     let asked = Asked::new(&args.server, &args.reach)?;
     let item = args.item.as_ref().map(|item| plain(item));
-    let is_own = |item: &String| item.starts_with(OWN) || item == "Server";
+    let own = ServerCaller::INTERFACE.name;
+    let is_own = |item: &String| item.starts_with(own) || item == "Server";
     let mut offers = match item.as_ref().filter(|item| is_own(item)) {
-        Some(_) => asked.offers(Some(OWN))?,
+        Some(_) => asked.offers(Some(own))?,
         None => asked.offers(None)?,
     };
     let mut shown = Shown::default();
@@ -273,9 +275,6 @@ fn choose(offers: &[Offer], item: &str, server: &str) -> anyhow::Result<Chosen> 
         }
     }
 }
-
-/// What every server has, and shows by its name only.
-const OWN: &str = "nearcall.v1.Server";
 
 const SCHEMA: &str = "nearcall.describe/1";
 

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use clap::ValueEnum;
-use nearcall::control::{CallCounts, Connection, CountersReply};
+use nearcall::control::{CallCounts, Connection, CountersReply, ServerCaller};
 use nearcall::observe::CallTimes;
 use serde::Serialize;
 
@@ -140,7 +140,8 @@ impl<'a> Interval<'a> {
             let mut row = self.row(server, &earlier, &counts);
             row.method = Some(name);
             rows.methods.push(row);
-            if method.object != OWN_OBJECT {
+            // What every server answers itself: this program's own questions among it.
+            if method.object != ServerCaller::INTERFACE.name {
                 add(&mut all, &counts);
                 add(&mut all_before, &earlier);
             }
@@ -394,6 +395,3 @@ impl View {
         chosen
     }
 }
-
-/// What every server answers itself: this program's own questions among it.
-const OWN_OBJECT: &str = "nearcall.v1.Server";
