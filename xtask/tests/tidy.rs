@@ -13,13 +13,13 @@ use xtask::repository::Repository;
 use xtask::tidy::{api, circles, document, manifest, modules, source, words};
 
 /// What checks each rule of measuring.
-const MEASURING: &str = "docs/measuring.md";
+const MEASURING: &str = "docs/book/src/guides/measuring.md";
 
 /// What is promised, and which test proves it.
 const SECURITY: &str = "SECURITY.md";
 
 /// What happens at each bound.
-const BACKPRESSURE: &str = "docs/backpressure.md";
+const BACKPRESSURE: &str = "docs/book/src/guides/limits.md";
 
 #[test]
 fn every_rust_file_keeps_the_rules() {

@@ -269,7 +269,7 @@ fn what_no_program_should_do_is_an_error() {
 /// Those are the programs of a reader of the page.
 #[test]
 fn the_programs_of_the_page_do_what_it_says() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/c.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/guides/c.md");
     let page = fs::read_to_string(page).unwrap();
     let blocks: Vec<_> = page.split("```c\n").skip(1).map(|it| it.split("```").next()).collect();
     let [Some(server), Some(client)] = blocks[..] else { panic!("two programs") };

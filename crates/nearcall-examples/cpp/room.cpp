@@ -1,7 +1,7 @@
 // A thermostat as a program and, from the same source, as a library of `nearcall host`.
 //
 //   room [CELSIUS]                     listens at home.room, or where NEARCALL_LISTEN says
-//   nearcall host room.toml            loads it; docs/cpp.md shows the file
+//   nearcall host room.toml            loads it; docs/book/src/guides/cpp.md shows the file
 //
 // Not here: a client (thermostat.cpp).
 

@@ -1,9 +1,9 @@
-// The first example in C++: a service, and a client of it. docs/cpp.md shows how it is built.
+// The first example in C++: a service, and a client of it. docs/book/src/guides/cpp.md shows how it is built.
 //
 //   thermostat serve ADDRESS           serves until Ctrl-C
 //   thermostat call ADDRESS CELSIUS    sets the target
 //
-// Not here: streams and deferred answers (docs/cpp.md).
+// Not here: streams and deferred answers (docs/book/src/guides/cpp.md).
 
 #include <cstdio>
 #include <cstdlib>

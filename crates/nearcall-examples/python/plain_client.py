@@ -1,4 +1,4 @@
-"""A client of nearcall in plain Python, written from docs/protocol.md alone.
+"""A client of nearcall in plain Python, written from docs/book/src/reference/protocol.md alone.
 
 plain_client.py ADDRESS set CELSIUS       calls `cargo run --example thermostat -- serve ADDRESS`
 plain_client.py ADDRESS brew CUPS         calls `cargo run --example streams -- serve ADDRESS`

@@ -3,8 +3,8 @@
 //! ([`compare`]).
 //!
 //! A server records by itself: `Record` of `nearcall.v1.Server`
-//! ([`ServerCaller::record`](nearcall::control::ServerCaller::record)). `docs/recording.md`
-//! describes the file.
+//! ([`ServerCaller::record`](nearcall::control::ServerCaller::record)).
+//! `docs/book/src/reference/recording.md` describes the file.
 //!
 //! **Invariants:** no bytes of a file make a function panic or take memory beyond the longest
 //! record; a file is read and replayed as a stream.

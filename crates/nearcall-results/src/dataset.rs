@@ -4,7 +4,7 @@
 //! so there is no list of the runs that could go out of step with them; runs of two machines never
 //! lie in one directory and are never averaged. `dataset/store.rs` takes runs in, `dataset/rows.rs`
 //! is the table and `dataset/export.rs` writes it; `dataset/import.rs` reads the archives of
-//! another program. How runs look is in `report`. For people: docs/data.md.
+//! another program. How runs look is in `report`. For people: docs/book/src/reference/data.md.
 
 mod export;
 mod identity;

@@ -1,6 +1,6 @@
 //! Every bound of the runtime: its default, its unit and its reason.
 //!
-//! What happens at a bound, and which form of a call waits there: `docs/backpressure.md`.
+//! What happens at a bound, and which form of a call waits there: `docs/book/src/guides/limits.md`.
 //! **Not here:** bounds of one connection's protocol (`nearcall_wire::limits`), of handshakes and
 //! of channels (`nearcall_channel`), of buffers that are kept (`connection/buffer_pool.rs`).
 

@@ -127,7 +127,7 @@ impl Stalls {
 /// A stall is a tenth of the time: enough for a 99th percentile to see it, too little for a median.
 const STALL_PERIODS: u64 = 10;
 
-/// As long as `docs/measuring.md` wants a slow start to be.
+/// As long as `docs/book/src/guides/measuring.md` wants a slow start to be.
 const SLOW_MESSAGES: u32 = 500;
 
 /// Many times what an exchange by spinning takes, and little enough that warming up outlasts them.

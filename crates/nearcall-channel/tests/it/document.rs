@@ -1,4 +1,4 @@
-//! `docs/protocol.md` against this crate: a client that connects sends the golden bytes of the
+//! The book's `reference/protocol.md` against this crate: a client that connects sends the golden bytes of the
 //! handshake and takes those of a server, and fragments are what the document says.
 //!
 //! **Not here:** servers, which answer the same bytes in the tests of `nearcall-examples`; frames
@@ -137,6 +137,6 @@ fn the_picture_of_shared_memory_is_the_one_of_the_document() {
         format!("{CONSUMED}  consumed u64"),
         format!("{FRAMES}  ring: ring_bytes"),
     ] {
-        assert!(PROTOCOL.contains(&text), "docs/protocol.md does not have `{text}`");
+        assert!(PROTOCOL.contains(&text), "reference/protocol.md does not have `{text}`");
     }
 }

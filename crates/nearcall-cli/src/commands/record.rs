@@ -36,7 +36,7 @@ use crate::output;
 /// obeys its own user and root. No call waits for that: what exceeds --max-rate or --max-memory is
 /// left out and counted. Calls within a thread of the server are not recorded. Ends by Ctrl-C,
 /// SIGTERM, --duration, or with the server. `nearcall replay` sends the calls again, `nearcall
-/// advise --trace` reads the file, docs/recording.md describes it.
+/// advise --trace` reads the file, docs/book/src/reference/recording.md describes it.
 ///
 /// Exit code: 0 ended as above; 1 the server refused or has gone, or the file cannot be written:
 /// what was written until then can be read; 2 usage error.

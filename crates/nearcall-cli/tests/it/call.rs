@@ -1,4 +1,4 @@
-//! `describe` and `call` against live servers, as the walk-through in `docs/tools.md` has them.
+//! `describe` and `call` against live servers, as the walk-through in the book's `guides/tools.md` has it.
 
 use std::fs;
 use std::io::Write as _;
@@ -27,7 +27,7 @@ use serde_json::Value;
 use crate::program::Ended;
 use crate::servers::Names;
 
-const TOOLS: &str = include_str!("../../../../docs/tools.md");
+const TOOLS: &str = include_str!("../../../../docs/book/src/guides/tools.md");
 
 /// The interface of the first example of nearcall-examples, whose program has no `comments`.
 fn thermostat(comments: &[&str]) -> &'static Interface {

@@ -316,11 +316,10 @@ fn a_replay_ends_by_a_signal_and_says_what_it_has_done() {
     assert!(text.contains("not to its end: it was interrupted"), "{text}");
 }
 
-/// The commands of a part of `docs/tools.md`, word by word.
+/// The commands of a part of `docs/book/src/guides/tools.md`, word by word.
 fn documented(part: &str) -> Vec<Vec<String>> {
-    let text =
-        fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md"));
-    let text = text.unwrap();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/guides/tools.md");
+    let text = fs::read_to_string(page).unwrap();
     let (_, rest) = text.split_once(&format!("## {part}\n")).unwrap();
     let section = rest.split("\n## ").next().unwrap();
     let blocks = section.split("```sh\n").skip(1).filter_map(|it| it.split("```").next());

@@ -306,7 +306,7 @@ fn a_reader_that_goes_ends_it() {
 /// Each command of the page that is about `top` or `doctor` does what the page says.
 #[test]
 fn the_commands_of_the_page_run() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tools.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/guides/tools.md");
     let page = std::fs::read_to_string(page).unwrap();
     let commands = page.lines().filter_map(|line| line.strip_prefix("nearcall "));
     let commands = commands.map(|words| words.split_whitespace().collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! `docs/protocol.md` against real servers: its golden bytes, over a unix socket and TCP, and the
+//! The book's `reference/protocol.md` against real servers: its golden bytes, over a unix socket and TCP, and the
 //! client in Python that was written from it.
 //!
 //! **Invariants:** each server is one of the examples, started for one test.
@@ -163,7 +163,7 @@ fn the_numbers_of_names_in_the_document_are_those_of_its_bytes() {
         format!("| `home.v1.Thermostat` | `{object:#x}` |"),
         format!("| `home.v1.Thermostat/SetTarget` | `{method:#x}` |"),
     ] {
-        assert!(PROTOCOL.contains(&row), "docs/protocol.md does not have `{row}`");
+        assert!(PROTOCOL.contains(&row), "reference/protocol.md does not have `{row}`");
     }
 }
 

@@ -135,7 +135,7 @@ fn field(message: &[u8], number: u32) -> &[u8] {
     panic!("no field {number}")
 }
 
-/// By what `docs/recording.md` says, and nothing else.
+/// By what `docs/book/src/reference/recording.md` says, and nothing else.
 #[test]
 fn a_file_is_read_by_the_descriptors_that_it_has() {
     let file = written(&events(1));
@@ -247,7 +247,7 @@ fn newer_files_and_other_ones_are_refused_with_what_to_do() {
     }
 }
 
-/// As `docs/recording.md` has it: the CRC-32 of zlib.
+/// As `docs/book/src/reference/recording.md` has it: the CRC-32 of zlib.
 fn crc32fast_of(bytes: &[u8]) -> [u8; 4] {
     let mut crc = u32::MAX;
     for byte in bytes {

@@ -3,7 +3,7 @@
 //! **Invariants:** columns have the same names, types and order in all versions and grow only at
 //! the end; units stand in their names. What a cell does not have is missing, never zero. A row
 //! stands for one cell of one run: nothing is averaged or left out. The columns are documented in
-//! docs/data.md, which a test compares with them.
+//! docs/book/src/reference/data.md, which a test compares with them.
 
 mod columns;
 

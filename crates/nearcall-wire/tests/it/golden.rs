@@ -1,11 +1,11 @@
-//! The golden bytes of `docs/protocol.md`, read out of the document.
+//! The golden bytes of `docs/book/src/reference/protocol.md`, read out of the document.
 //!
 //! **Invariants:** a block that is not there, or that cannot be read, fails the test that wants it.
 //! **Not here:** what the bytes mean (`document.rs`, and the tests of the crates above).
 #![allow(dead_code, reason = "each program of tests uses a part of it")]
 
 /// The document.
-pub(crate) const PROTOCOL: &str = include_str!("../../../../docs/protocol.md");
+pub(crate) const PROTOCOL: &str = include_str!("../../../../docs/book/src/reference/protocol.md");
 
 /// The bytes of one end up to the next ones of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,10 @@ impl Turn {
         };
         let at = self.bytes.iter().enumerate().find_map(differs);
         let at = at.or((self.bytes.len() != found.len()).then_some(found.len()));
-        assert_eq!(at, None, "docs/protocol.md is wrong from that byte on: {self:?}, {found:02x?}");
+        assert_eq!(
+            at, None,
+            "reference/protocol.md is wrong from that byte on: {self:?}, {found:02x?}"
+        );
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn body() -> Markup {
              times are longer. A floor is the same exchange without nearcall, in the same run. In a \
              closed loop the next exchange begins when the one before has ended; in an open loop \
              each has its set time, and what holds one up counts for all that were due meanwhile. \
-             All rules are in docs/measuring.md."
+             All rules are in docs/book/src/guides/measuring.md."
         }
     }
 }
