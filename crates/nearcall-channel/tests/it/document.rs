@@ -1,5 +1,6 @@
-//! The book's `reference/protocol.md` against this crate: a client that connects sends the golden bytes of the
-//! handshake and takes those of a server, and fragments are what the document says.
+//! The book's `reference/protocol.md` against this crate: a client that connects
+//! sends the golden bytes of the handshake and takes those of a server, and fragments are what the
+//! document says.
 //!
 //! **Not here:** servers, which answer the same bytes in the tests of `nearcall-examples`; frames
 //! (the tests of `nearcall-wire`).

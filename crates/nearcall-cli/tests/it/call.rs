@@ -1,4 +1,5 @@
-//! `describe` and `call` against live servers, as the walk-through in the book's `guides/tools.md` has it.
+//! `describe` and `call` against live servers, as the walk-through in the book's
+//! `guides/tools.md` has it.
 
 use std::fs;
 use std::io::Write as _;

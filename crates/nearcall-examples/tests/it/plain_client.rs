@@ -1,5 +1,5 @@
-//! The book's `reference/protocol.md` against real servers: its golden bytes, over a unix socket and TCP, and the
-//! client in Python that was written from it.
+//! The book's `reference/protocol.md` against real servers: its golden bytes, over a
+//! unix socket and TCP, and the client in Python that was written from it.
 //!
 //! **Invariants:** each server is one of the examples, started for one test.
 //! **Not here:** what the bytes mean, and the client's end of them (the tests of `nearcall-wire`

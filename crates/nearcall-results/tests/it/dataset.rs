@@ -1,7 +1,7 @@
 //! A folder of runs: what comes in, what is recognised, what never meets, and the flat table.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nearcall_results::dataset::rows::{COLUMNS, Line, csv};

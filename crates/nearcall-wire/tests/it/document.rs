@@ -1,4 +1,5 @@
-//! The book's `reference/protocol.md` against this crate: its tables of kinds and codes, and its golden bytes.
+//! The book's `reference/protocol.md` against this crate: its tables of kinds and codes, and
+//! its golden bytes.
 //!
 //! **Invariants:** two ends in memory make each frame of the document, byte for byte, and take it.
 //! **Not here:** the handshake, and servers (the tests of the crates above).
