@@ -35,14 +35,33 @@ static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| {
     AtomicU64::new(copy | 1)
 });
 
-thread_local! {
-    static LOCAL: LocalTable = LocalTable::default();
-    /// The number of what this thread has used last by `with`, and `FREED` at that time.
-    static LAST: Cell<Option<(u64, u64, WeakShared)>> = const { Cell::new(None) };
+/// What a thread has used last by `with`.
+struct Last {
+    id: u64,
+    /// `FREED` at that time.
+    freed: u64,
+    held: WeakShared,
 }
 
+thread_local! {
+    static LOCAL: LocalTable = LocalTable::default();
+    static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+    /// The next number for this thread, and the first that is not its own.
+    static IDS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// How many numbers a thread takes at once, so that threads that serve calls do not write to the
+/// same cache line for each. Of 2^48 numbers few are lost when a thread ends.
+const IDS_AT_ONCE: u64 = 256;
+
 pub(crate) fn next_id() -> u64 {
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    let (mut id, mut end) = IDS.get();
+    if id == end {
+        id = NEXT.fetch_add(IDS_AT_ONCE, Ordering::Relaxed);
+        end = id + IDS_AT_ONCE;
+    }
+    IDS.set((id + 1, end));
+    id
 }
 
 #[cold]
@@ -86,7 +105,7 @@ pub(crate) fn take<T: Kind + Send + Sync>(id: u64) -> Result<Arc<T>, Status> {
     let held = get::<T>(id)?;
     let entry = SHARED.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
     FREED.fetch_add(1, Ordering::Release);
-    let _ = LAST.try_with(|last| last.set(None));
+    let _ = LAST.try_with(|last| last.borrow_mut().take());
     // Two threads that take the same at once: one of them does.
     entry.map(|_| held).ok_or_else(|| unknown::<T>(id))
 }
@@ -97,20 +116,27 @@ pub(crate) fn with<T: Kind + Send + Sync, R>(
     use_it: impl FnOnce(&T) -> Result<R, Status>,
 ) -> Result<R, Status> {
     let freed = FREED.load(Ordering::Acquire);
-    // After the thread's own end there is no such place.
-    let last = LAST.try_with(Cell::take).ok().flatten();
-    let last = last.filter(|last| (last.0, last.1) == (id, freed));
-    let (held, weak) = match last.and_then(|last| Some((last.2.upgrade()?, last.2))) {
-        Some(found) => found,
-        None => {
-            let held: Shared = get::<T>(id)?;
-            let weak = Arc::downgrade(&held);
-            (held, weak)
-        }
+    let again = |last: &RefCell<Option<Last>>| match &*last.borrow() {
+        Some(last) if last.id == id && last.freed == freed => last.held.upgrade(),
+        _ => None,
     };
-    let result = held.downcast_ref().ok_or_else(|| unknown::<T>(id)).and_then(use_it);
-    let _ = LAST.try_with(|last| last.set(Some((id, freed, weak))));
-    result
+    // After the thread's own end there is no such place.
+    let held = match LAST.try_with(again).ok().flatten() {
+        Some(held) => held,
+        None => look_up::<T>(id, freed)?,
+    };
+    match held.downcast_ref() {
+        Some(held) => use_it(held),
+        None => Err(unknown::<T>(id)),
+    }
+}
+
+#[inline(never)]
+fn look_up<T: Kind + Send + Sync>(id: u64, freed: u64) -> Result<Shared, Status> {
+    let held: Shared = get::<T>(id)?;
+    let last = Last { id, freed, held: Arc::downgrade(&held) };
+    let _ = LAST.try_with(|place| place.replace(Some(last)));
+    Ok(held)
 }
 
 /// Numbers of what belongs to threads, of all threads.

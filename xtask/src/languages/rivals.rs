@@ -60,7 +60,7 @@ fn build_grpc(layout: &Layout) -> io::Result<PathBuf> {
     protoc.arg(format!("--grpc_out={}", build.display()));
     protoc.arg(format!("--plugin=protoc-gen-grpc={}", plugin.trim())).args(files);
     succeed(&mut protoc)?;
-    let program = build.join("grpc");
+    let program = build.join("grpc-calls");
     let mut compile = Command::new("c++");
     compile.args(["-std=c++17", "-O2", "-I"]).arg(&build).arg("-o").arg(&program);
     compile.arg(layout.root.join(PROGRAMS).join("rivals/grpc_calls.cpp"));

@@ -1,9 +1,11 @@
 //! Calls by the names of methods, from a thread.
 //!
 //! **Invariants:** a server is asked for its description once for each of its instances, when a
-//! call first needs it.
+//! call first needs it. A call of the method that its thread has called last takes no lock.
 //! **Not here:** the same as futures (`async_caller.rs`), the calls themselves (`call.rs`).
 
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nearcall_channel::Loan;
@@ -38,8 +40,26 @@ pub struct DynamicCaller {
 }
 
 /// What is known of the interface of an object.
-#[derive(Debug, Default)]
-pub(super) struct Described(RwLock<Option<Description>>);
+#[derive(Debug)]
+pub(super) struct Described {
+    /// Never that of another in this process.
+    id: u64,
+    last: RwLock<Option<Description>>,
+}
+
+/// The method that a thread has called last.
+#[derive(Clone, Copy)]
+struct LastMethod {
+    described: u64,
+    /// As that of a [`Description`].
+    generation: u64,
+    kind: MethodKind,
+    method: &'static Method,
+}
+
+thread_local! {
+    static LAST: Cell<Option<LastMethod>> = const { Cell::new(None) };
+}
 
 /// The answer of one instance of a server.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +71,13 @@ pub(super) struct Description {
     pub(super) interface: &'static Interface,
 }
 
+impl Default for Described {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), last: RwLock::default() }
+    }
+}
+
 impl Described {
     /// Returns what is known, if that can be true at this generation.
     pub(super) fn current(&self, generation: u64) -> Option<&'static Interface> {
@@ -59,11 +86,11 @@ impl Described {
     }
 
     pub(super) fn last(&self) -> Option<Description> {
-        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+        *self.last.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn set(&self, description: Description) -> &'static Interface {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(description);
+        *self.last.write().unwrap_or_else(PoisonError::into_inner) = Some(description);
         description.interface
     }
 }
@@ -186,7 +213,25 @@ impl DynamicCaller {
 
     #[inline]
     fn method(&self, name: &str, kind: MethodKind) -> Result<&'static Method, Status> {
-        find(self.interface()?, name, kind)
+        let key = (self.known.id, self.object.generation(), kind);
+        match LAST.get() {
+            Some(last)
+                if (last.described, last.generation, last.kind) == key
+                    && last.method.name == name =>
+            {
+                Ok(last.method)
+            }
+            _ => self.find_method(name, kind),
+        }
+    }
+
+    #[inline(never)]
+    fn find_method(&self, name: &str, kind: MethodKind) -> Result<&'static Method, Status> {
+        // As of now: if it grows meanwhile, this never holds, and the next call looks again.
+        let generation = self.object.generation();
+        let method = find(self.interface()?, name, kind)?;
+        LAST.set(Some(LastMethod { described: self.known.id, generation, kind, method }));
+        Ok(method)
     }
 
     /// Calls a method with one request and one reply, and waits for its end.
