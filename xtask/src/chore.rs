@@ -33,6 +33,8 @@ pub enum Chore {
     Circles,
     /// Words that are retired, and what to write instead
     Words,
+    /// What has to stay true, with the place that states it and the test that checks it
+    Invariants,
     /// What is too long for CI: licences, Miri, fuzz targets, storms, stress, a simulation of a
     /// million steps, the program as users build it; installs what is missing
     ReleaseCheck,

@@ -9,7 +9,7 @@ use xtask::chore::Chore;
 use xtask::corpus;
 use xtask::facts::Facts;
 use xtask::repository::Repository;
-use xtask::tidy::{circles, words};
+use xtask::tidy::{circles, invariants, words};
 use xtask::{interop, languages, plan, step};
 
 fn main() -> ExitCode {
@@ -42,6 +42,10 @@ fn run(chore: &Chore) -> io::Result<ExitCode> {
         languages::run(Repository::open()?.root(), *options, &mut io::stdout())?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Chore::Invariants = chore {
+        list_invariants(&Repository::open()?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let facts = Facts::gather()?;
     let steps = plan::steps(chore, &facts);
     let code = step::run_all(&facts.root, &steps, chore.needs_all(), &mut io::stdout());
@@ -62,6 +66,15 @@ fn findings(chore: &Chore) -> io::Result<Option<Vec<String>>> {
         }
         _ => None,
     })
+}
+
+fn list_invariants(repository: &Repository) -> io::Result<()> {
+    for invariant in invariants::collect(&repository.rust_files()?) {
+        let invariants::Invariant { path, line, text } = invariant;
+        // A reader that has seen enough closes the pipe.
+        let _ = writeln!(io::stdout(), "{path}:{line}: {text}\n");
+    }
+    Ok(())
 }
 
 fn print(problems: &[String]) -> ExitCode {

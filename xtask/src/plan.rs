@@ -56,6 +56,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         // They print findings or a table and have no steps.
         Chore::Circles
         | Chore::Words
+        | Chore::Invariants
         | Chore::Corpus { .. }
         | Chore::Interop(_)
         | Chore::Languages(_) => Vec::new(),

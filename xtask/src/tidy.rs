@@ -6,6 +6,7 @@
 pub mod api;
 pub mod circles;
 pub mod document;
+pub mod invariants;
 pub mod manifest;
 pub mod modules;
 pub mod source;

@@ -10,13 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::CommandFactory;
 use xtask::chore::Chore;
 use xtask::repository::Repository;
-use xtask::tidy::{api, circles, document, manifest, modules, source, words};
+use xtask::tidy::{api, circles, document, invariants, manifest, modules, source, words};
 
 /// What checks each rule of measuring.
 const MEASURING: &str = "docs/book/src/guides/measuring.md";
 
 /// What is promised, and which test proves it.
 const SECURITY: &str = "SECURITY.md";
+
+/// How long a document may be that is read from top to bottom, in lines.
+const LINES_MAX: &[(&str, usize)] = &[("README.md", 160), ("ARCHITECTURE.md", 300)];
 
 /// What happens at each bound.
 const BACKPRESSURE: &str = "docs/book/src/guides/limits.md";
@@ -84,6 +87,37 @@ fn the_map_names_every_crate_and_directory() {
 }
 
 #[test]
+fn every_invariant_has_a_check_that_exists() {
+    let texts = repository().texts().unwrap();
+    assert!(invariants::collect(&texts).len() > 50, "tidy does not see the invariants");
+    let is_chore = |chore: &str| Chore::command().find_subcommand(chore).is_some();
+    report(invariants::problems(&texts, &is_chore));
+}
+
+#[test]
+fn the_map_and_the_readme_are_short() {
+    for (name, lines_max) in LINES_MAX {
+        report(document::length(name, &read(name), *lines_max));
+    }
+}
+
+#[test]
+fn every_crate_says_for_whom_it_is() {
+    for name in crates() {
+        let path = format!("crates/{name}/README.md");
+        report(document::length(&path, &read(&path), 40));
+    }
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let texts = repository().texts().unwrap();
+    let exists = |path: &str| repository().root().join(path).exists();
+    let documents = texts.iter().filter(|(path, _)| path.ends_with(".md"));
+    report(documents.flat_map(|(path, text)| document::dead_links(path, text, &exists)));
+}
+
+#[test]
 fn documents_show_commands_that_exist() {
     let table = read("crates/nearcall-cli/src/commands.rs");
     let known = document::Commands {
@@ -91,7 +125,7 @@ fn documents_show_commands_that_exist() {
         is_verb: &|verb| has_verb(&table, verb),
         is_file: &|path| repository().root().join(path).is_file(),
     };
-    for name in ["README.md", "CONTRIBUTING.md", MEASURING] {
+    for name in ["README.md", "CONTRIBUTING.md", "docs/calling.md", "docs/bench.md", MEASURING] {
         report(document::unknown_commands(name, &read(name), &known));
     }
 }

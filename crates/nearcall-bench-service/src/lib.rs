@@ -5,6 +5,10 @@
 //! **Invariants:** a service is the same in each set-up; it takes no memory but what nearcall takes
 //! for it.
 //! **Not here:** the measurement (`nearcall-bench`, `footprint/setups.rs`).
+//!
+//! The library is built wherever the crate is a dependency, so it lies beside the program
+//! `nearcall` after any build; the program is the second one of `nearcall-cli`, so that it lies
+//! there, too.
 #![forbid(unsafe_code)]
 
 use std::env;

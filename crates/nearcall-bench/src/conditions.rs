@@ -100,7 +100,7 @@ pub enum Traffic {
     /// One, each right after the one before, while the connection moves to another mechanism, again
     /// and again.
     Switch {
-        /// Which.
+        /// The mechanism that it moves to.
         #[serde(with = "words")]
         to: Mechanism,
     },

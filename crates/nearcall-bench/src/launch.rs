@@ -94,14 +94,14 @@ impl LaunchRequest {
 pub enum Role {
     /// Asks, and holds the clock.
     Client,
-    /// Answers.
+    /// Answers the client.
     Server,
 }
 
 /// A fault that is made on purpose, to test that it is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
-    /// None.
+    /// Nothing is damaged.
     #[default]
     None,
     /// One byte of the payload is damaged.

@@ -6,6 +6,10 @@
 //! for is told as it was ([`LoadAchieved::not_reached`]).
 //! **Not here:** what a worker does (`load/worker.rs`), a duty cycle (`load/duty.rs`), what figures
 //! become of the samples (`load/achieved.rs`).
+//!
+//! **Invariant:** a load is stored as it was achieved, and its workers have ended when the launch
+//! is over, however it ended. *Checked by*
+//! `workers_are_gone_also_after_a_failed_and_an_interrupted_launch`.
 
 mod achieved;
 mod board;

@@ -4,6 +4,10 @@
 //! bytes, so that an old message's body under a new number is found too. Both ends make the same
 //! [`Payload`] from seed and size; neither sends checksums. Copying belongs to the channel; here
 //! bytes are only made, summed ([`Checksum`]) and judged ([`Verifier`]).
+//!
+//! **Invariant:** every byte of the payload is written by the producer and read by the consumer,
+//! unless the run states otherwise (`--payload-access`), and a wrong byte fails the run. *Checked
+//! by* `every_other_value_of_a_byte_is_found`, `a_lost_or_moved_byte_is_found`.
 
 mod checksum;
 

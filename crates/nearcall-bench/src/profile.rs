@@ -6,6 +6,10 @@
 //! to permit it, and nothing fails for want of it.
 //! Not here: the text for people (`profile/table.rs`), what a mechanism declares
 //! (`nearcall_channel::mechanism`), what `perf stat` and `perf report` tell of either process.
+//!
+//! **Invariant:** a mechanism makes the system calls and the copies that it declares
+//! (`mechanism/costs.rs` of `nearcall-channel`), and no others. *Checked by*
+//! `declared_system_calls_and_copies_are_those_that_are_counted`, for every mechanism.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -6,6 +6,9 @@
 //! measured before an interruption is kept and the run is marked.
 //! **Not here:** what the processes do (`peer.rs`), which cells there are (`experiment/`), what
 //! figures are made of the samples (`runner/assemble.rs`).
+//!
+//! **Invariant:** the two ends of a cell are separate processes. *Checked by* `tests/it/runner.rs`,
+//! by the process ids of the record.
 
 use std::collections::VecDeque;
 use std::time::Duration;

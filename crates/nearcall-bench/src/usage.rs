@@ -19,7 +19,7 @@ pub struct ProcessUsage {
     pub voluntary_switches: u64,
     /// Times that the CPU was taken from a thread.
     pub involuntary_switches: u64,
-    /// Threads.
+    /// How many threads the process has.
     pub threads: u32,
 }
 

@@ -13,6 +13,10 @@
 //!
 //! **Not here:** the names of types (`type_names.rs`), and duplicates within the file, which the
 //! parser refuses.
+//!
+//! **Invariant:** no two generated names share a module, struct or enum; the two that would are
+//! reported with their places. *Checked by* `tests/it/errors.rs`, and for interfaces of other
+//! projects `cargo xtask corpus`.
 
 use std::collections::BTreeMap;
 

@@ -7,6 +7,10 @@
 //!
 //! **Not here:** reading (`sources.rs`), checks (`model.rs`, `clashes.rs`) and writing
 //! (`builder.rs`).
+//!
+//! **Invariant:** generated text is a function of the descriptors. `generate` reads no file, no
+//! clock and no environment. *Checked by* `tests/it/golden.rs`,
+//! `the_same_files_give_the_same_text`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

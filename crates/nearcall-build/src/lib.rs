@@ -92,6 +92,16 @@
 //! - A file that would not change is not written, so nothing is compiled again.
 //!
 //! **Not here:** the runtime (`nearcall`).
+//!
+//! # Inside
+//!
+//! `sources.rs` reads, `model.rs`, `clashes.rs` and `type_names.rs` validate, `generate.rs` calls
+//! prost and adds the output of `interface.rs`, `caller.rs` and `dispatcher.rs` for each service,
+//! `include_file.rs` puts packages into modules, `nesting.rs` finds the messages that may contain
+//! themselves, `builder.rs` writes. A dispatcher is a name for `SyncDispatcher` or
+//! `AsyncDispatcher` of the runtime with a table of methods. All items are the input of
+//! `nearcall::generated_items!`, which allows the lints that generated code trips: an included file
+//! has no attributes of its own.
 #![forbid(unsafe_code)]
 
 mod attributes;

@@ -1,12 +1,10 @@
 //! The id of a method in a frame: FNV-1a of `package.Service/Method`, 32 bits.
 //!
-//! # Invariants
-//!
-//! - The id depends on the full name alone: it is the same in every build, and methods can be added
-//!   and removed.
-//!
 //! **Not here:** two methods of one service with one id, which `model.rs` refuses. Methods of
 //! different services may share an id, because a call also names its object.
+//!
+//! **Invariant:** the id depends on the full name alone: it is the same in every build, and methods
+//! can be added and removed. *Checked by* `ids_never_change`.
 
 /// Computes the id of `method` of the service with the full name `service`.
 pub(crate) fn method_id(service: &str, method: &str) -> u32 {

@@ -6,6 +6,9 @@
 //!   `clashes.rs`.
 //!
 //! **Not here:** types and comments, which prost resolves (`generate.rs`).
+//!
+//! **Invariant:** an interface that could not be called correctly is refused before anything is
+//! written, with file, line and column. *Checked by* `tests/it/errors.rs`.
 
 use std::collections::BTreeMap;
 

@@ -7,6 +7,9 @@
 //!
 //! **Not here:** the inputs that are known to panic, which are refused before with their place
 //! (`type_names.rs`, `source_text.rs`).
+//!
+//! **Invariant:** no `.proto` file leads to a panic of a build script. Panics of prost and protox
+//! become errors (`panics.rs`). *Checked by* `tests/it/builder.rs`, a table of malformed files.
 
 use std::any::Any;
 use std::cell::Cell;

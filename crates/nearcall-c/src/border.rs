@@ -3,6 +3,9 @@
 //! **Invariants:** null, bytes that are no UTF-8 and lengths that no object can have are errors
 //! that name the argument; a struct is read as far as its size says.
 //! **Not here:** handles (`handles.rs`).
+//!
+//! **Invariant:** in a forked process what its parent has made is an error without a wait. *Checked
+//! by* `what_was_made_before_a_fork_is_an_error_after_it`.
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_void};

@@ -4,6 +4,9 @@
 //! differs in its first 16 bits, which are random.
 //! **Invariants:** a number that means nothing here is an error.
 //! **Not here:** what the things do.
+//!
+//! **Invariant:** a handle that is 0, was freed or is of another library is an error, and so are
+//! null and lengths that nothing can have. *Checked by* `what_no_program_should_do_is_an_error`.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -2,6 +2,9 @@
 //!
 //! **Invariants:** a loan is sent once or given back; from then on its handle is none.
 //! **Not here:** which memory that is (`nearcall::client::Loan`).
+//!
+//! **Invariant:** a loan is sent once or given back, and over shared memory its bytes are in no
+//! message. *Checked by* `c_calls_c_over_shared_memory`.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -3,6 +3,10 @@
 //! **Invariants:** what the program gives to be called is called once, by a thread of this library,
 //! which never waits for a call; the result is there before that, and is taken once.
 //! **Not here:** the handle (`pending.rs`), calls as futures (`nearcall::dynamic`).
+//!
+//! **Invariant:** the end of a call of `nearcall_start_notified` is reported once, also if it is
+//! cancelled; a coroutine that was destroyed does not go on. *Checked by*
+//! `c_calls_c_over_shared_memory`, `coroutines_of_cpp_await_calls`.
 
 use std::cell::Cell;
 use std::ffi::c_void;

@@ -8,6 +8,10 @@
 //! than its total; no sum overflows; a charge that is refused changes nothing; a forked process
 //! charges nothing to the books of its parent, gives nothing back to them and never locks them.
 //! **Not here:** how much there is (`nearcall_os::capacity`), who charges what.
+//!
+//! **Invariant:** a user never holds more than half of what the others leave, and what is held is
+//! given back when its holder goes. *Checked by* `src/account/tests.rs`, `tests/accounts.rs`,
+//! `crates/nearcall/tests/faults/shares.rs`, `crates/nearcall/tests/faults/memory.rs`.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -3,6 +3,10 @@
 //!
 //! **Invariants:** a socket is adopted once.
 //! **Not here:** how sockets are handed over (`nearcall-os`).
+//!
+//! **Invariant:** the identity of a server, its user and its pidfd are those of the process that
+//! answers. *Checked by* `clients_that_wait_for_the_next_process_are_not_of_the_one_before`,
+//! `r24_the_user_of_a_server_at_a_socket_of_another_user_is_its_own`.
 
 use std::fs;
 use std::io;

@@ -3,6 +3,9 @@
 //! **Invariants:** once [`PeerLiveness::is_gone`] has returned true it always does.
 //! **Not here:** noticing a death and waking (`watcher.rs`), arming an interruption
 //! (`interrupt.rs`).
+//!
+//! **Invariant:** every sleep ends. It has a deadline, or the death of the peer wakes it. *Checked
+//! by* `tests/it/killed_peer.rs`, over every mechanism and either end.
 
 use std::sync::atomic::AtomicU64;
 

@@ -4,6 +4,11 @@
 //! The conformance suite runs over this table and checks what each row claims; what a message
 //! costs (`mechanism/costs.rs`) is counted by `nearcall profile`.
 //! **Not here:** what the mechanisms do (`kernel/`, `shm/`).
+//!
+//! **Invariant:** a mechanism either keeps a promise or states in its `Capabilities` that it does
+//! not. There is no third case, and no silent truncation of a long message. *Checked by*
+//! `tests/it/conformance.rs`, over every row of the table with the second end in another process,
+//! both answers.
 
 use std::fmt;
 use std::str::FromStr;

@@ -6,6 +6,9 @@
 //! command prints it.
 //!
 //! **Not here:** width and colour (`terminal.rs`).
+//!
+//! **Invariant:** only this crate prints. Results go to stdout, everything else to stderr. *Checked
+//! by* `print_stdout`, `print_stderr`.
 
 use std::io::{self, Write};
 

@@ -58,7 +58,7 @@ impl Boiler for Cellar {
     }
 }
 
-/// A.
+/// A, the sensor: calls the boiler, which calls it back.
 fn main() -> Result<(), Box<dyn Error>> {
     let sensor = format!("unix:@nearcall-sensor-{}", process::id());
     let boiler = format!("unix:@nearcall-boiler-{}", process::id());
@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// B.
+/// B, the boiler, in a thread of its own.
 fn serve_boiler(address: &str, stopper: &mpsc::Sender<Stopper>) -> io::Result<()> {
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);

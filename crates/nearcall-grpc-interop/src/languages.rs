@@ -11,6 +11,9 @@
 //!
 //! **Invariants:** a case is written once.
 //! **Not here:** how the programs are built (`cargo xtask languages`).
+//!
+//! **Invariant:** a client of each language gets of a server of each language what the table says.
+//! *Checked by* `cargo xtask languages`.
 
 mod bench;
 mod cases;
@@ -79,12 +82,12 @@ pub struct Options {
 /// A process of the suite: of Rust.
 #[derive(Debug, clap::Subcommand)]
 pub enum Part {
-    /// Call
+    /// Call a server by the lines of standard input
     Client {
         /// The address of the server
         address: String,
     },
-    /// Serve
+    /// Serve the calls of clients
     Server {
         /// Where to
         address: String,

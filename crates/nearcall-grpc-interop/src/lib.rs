@@ -7,6 +7,18 @@
 //! Beside them there is a random run through two gateways in a row, with kills ([`storm`]), and the
 //! suite that programs of all languages pass with each other ([`languages`]).
 //! Not here: what is run against what, which `cargo xtask interop` decides.
+//!
+//! `nearcall_service.rs` and `tonic_service.rs` answer the calls, by what `replies.rs` says;
+//! `compression.rs` chooses for each message whether it is compressed, and `frames.rs` builds its
+//! frames. [`storm`] calls at random through the gateways, and `storm/books.rs` compares what
+//! clients were told with what servers have written.
+//!
+//! The suite of languages has one table of cases (`languages/cases.rs`), as lines for a client and
+//! what it has to answer; `cell.rs` gives them to the client of a pair, and starts and kills its
+//! processes. `rust_client.rs` and `rust_server.rs` are the program in Rust; those in C, C++ and
+//! Python are in the directory `languages`, each over the typed calls of its language, and are
+//! examples as well. `cargo xtask languages` builds and runs them. The crate is built by name only,
+//! since no other one needs tonic's server and TLS.
 #![forbid(unsafe_code)]
 
 pub mod bench;

@@ -67,7 +67,7 @@ pub struct Options {
 pub enum Part {
     /// Serve, and keep the book
     Server {
-        /// Where
+        /// Where to listen
         #[arg(long)]
         address: String,
         /// A file that lines are appended to
@@ -82,11 +82,11 @@ pub enum Part {
         /// Where to: a name or grpc://HOST:PORT
         #[arg(long)]
         address: String,
-        /// Where
+        /// Where to listen
         #[arg(long, value_name = "HOST:PORT")]
         listen: String,
     },
-    /// Call
+    /// Call the server at random
     Client(client::Part),
 }
 

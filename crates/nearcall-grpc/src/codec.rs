@@ -2,6 +2,10 @@
 //!
 //! **Invariants:** a message is copied once, from or to the buffer of HTTP/2.
 //! **Not here:** compression and the limits of lengths, which are tonic's.
+//!
+//! **Invariant:** a message is decompressed no further than its limit, and streams that have no
+//! reader hold their windows only. *Checked by*
+//! `a_message_is_decompressed_no_further_than_the_limit`, `streams_that_nobody_reads_keep_little`.
 
 use bytes::{Buf, BufMut};
 use nearcall::dynamic::Encoded;

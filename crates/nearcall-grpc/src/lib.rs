@@ -38,6 +38,18 @@
 //! that is slow at one side holds the sender at the other.
 //! **Not here:** HTTP/2, TLS and compression (hyper, rustls, tonic), calls by names
 //! (`nearcall::dynamic`).
+//!
+//! # Inside
+//!
+//! Out: `outbound.rs` installs the transport of `grpc://` addresses, a server of nearcall and a
+//! runtime of tokio in one thread; `remote.rs` is a machine with its addresses and connections,
+//! `forward.rs` one call to it, `reflection.rs` asks it for descriptions, `forwarder.rs` serves it
+//! to other programs. In: `inbound.rs` says what a gateway is made of; `connections.rs` takes
+//! connections of HTTP/2 and ends those that send nothing; `calls.rs` makes each call one of
+//! `nearcall::dynamic`, by the shape that its server reports (`exposed.rs`); `health.rs` and
+//! `reflection.rs` answer for the servers, `own_server.rs` for the gateway itself. `codec.rs`
+//! passes messages as bytes, and `convert.rs` holds what statuses and metadata of the two sides
+//! have in common.
 #![forbid(unsafe_code)]
 
 mod codec;

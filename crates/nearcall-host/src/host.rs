@@ -5,6 +5,13 @@
 //! with which they die.
 //! **Not here:** the decisions (`supervisor.rs`), one process (`host/process.rs`), asking services
 //! whether they serve (`host/watch.rs`), being asked (`host/service.rs`).
+//!
+//! **Invariant:** what a host has started ends with it, however it ends, and what a service has
+//! left in its process group ends with the service. *Checked by*
+//! `nothing_is_left_of_a_host_that_is_killed`, `what_a_service_has_started_ends_with_it`.
+//!
+//! **Invariant:** the host runs no code of a library and waits for no service. *Checked by*
+//! `of_twenty_libraries_one_panics_one_blocks_and_one_aborts`.
 
 mod log;
 mod notify;

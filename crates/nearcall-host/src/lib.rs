@@ -10,6 +10,25 @@
 //! **Invariants:** what the host has started ends with it, however it ends.
 //! **Not here:** calls and servers (`nearcall`), processes and sockets as the kernel has them
 //! (`nearcall-os`), what is printed (`nearcall-cli`).
+//!
+//! # Inside
+//!
+//! What runs in one process is a *unit*. `config.rs` and `config/` turn the file into units, or
+//! into an error with its line; gateways are processes of the program `nearcall`. `supervisor.rs`
+//! and `supervisor/` decide what is started, restarted, replaced and ended: what has happened and
+//! the time come in, what is to be done comes out. `host.rs` does it in one event loop, with
+//! `host/process.rs` for one process, `host/watch.rs` for the question whether a service is well,
+//! `host/log.rs` for the log, which a thread writes, and `host/service.rs` for being asked
+//! (`proto/nearcall/v1/host.proto`). `worker.rs` enters the process of a group of libraries, which
+//! `library.rs` and `library/` are.
+//!
+//! The host binds the socket of each service and hands it over with exec (`socket_activation.rs` of
+//! `nearcall-os`); a process adopts it by listening at its address (`inherited.rs` of
+//! `nearcall-channel`). Beside it lies a socket whose file was removed before it listened, so that
+//! only the host can connect to it, at which the adopting server listens as well: there the host
+//! asks that process, and no other that shares the first socket. The exec of a process reports its
+//! error over a pipe of its own: the sockets may take the number of the pipe that the standard
+//! library has for that.
 #![forbid(unsafe_code)]
 
 mod config;

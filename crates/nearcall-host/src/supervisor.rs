@@ -10,6 +10,14 @@
 //! by itself. No process, no clock, no descriptor.
 //! **Not here:** replacing (`supervisor/replacement.rs`), what is shown (`supervisor/report.rs`),
 //! doing it (`host.rs`).
+//!
+//! **Invariant:** an orderly restart fails no call, and one whose next process does not serve
+//! changes nothing. *Checked by* `orderly_restarts_lose_no_call`,
+//! `services_move_between_process_and_library_by_their_file_only`, both under load, and
+//! `a_restart_that_fails_changes_nothing`.
+//!
+//! **Invariant:** the supervisor reads no clock and starts nothing; at most one process serves a
+//! unit, except while it is replaced. *Checked by* `random_histories_keep_the_invariants`.
 
 mod replacement;
 mod report;

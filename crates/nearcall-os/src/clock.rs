@@ -3,6 +3,9 @@
 //! **Invariants:** everything that waits or measures uses monotonic time; wall time is only for
 //! stamps that people read.
 //! **Not here:** the processor's own counter (`tsc.rs`).
+//!
+//! **Invariant:** only `clock.rs` and `tsc.rs` read a clock, and only `clock.rs` sleeps. *Checked
+//! by* `clippy.toml`.
 
 mod time_of_day;
 

@@ -19,7 +19,7 @@ pub enum Interest {
     ReadableEdge,
     /// Something can be written, or the other end has closed.
     Writable,
-    /// Either.
+    /// Something can be read or written.
     Both,
     /// Neither: only the other end's hang-up.
     HangUp,

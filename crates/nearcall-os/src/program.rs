@@ -7,6 +7,12 @@
 //! **Not here:** what a library must be beside that (`library/file.rs`), starting a process
 //! (`socket_activation.rs`). The interpreter of a script is found by the kernel, by the path that
 //! the script names.
+//!
+//! **Invariant:** only a file that root or the user of the process owns, and that no other user can
+//! write, is loaded or run; it is opened once, checked by its descriptor (`program.rs` of
+//! `nearcall-os`), and loaded or run by that unless only these users can change its path. *Checked
+//! by* `crates/nearcall-host/tests/libraries/files.rs`,
+//! `a_program_that_others_can_write_is_not_run`.
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};

@@ -35,6 +35,16 @@
 //! ```
 //!
 //! **Not here:** the layout of a region (`nearcall-channel`), sleeping on a word (`futex.rs`).
+//!
+//! **Invariant:** a peer's memory is mapped only after its seals and its size were checked, so that
+//! it cannot shrink while it is mapped. *Checked by* `a_peer_file_without_every_seal_is_refused`,
+//! `a_peer_file_of_another_size_is_refused`.
+//!
+//! **Invariant:** memory that a peer can write becomes a slice, or holds a lock, only with a
+//! `Trust`. The kernel grants it, for a process of the same user or of root, which could write the
+//! memory of this one in any case; for slices the user's option requests it in addition
+//! (`?trust=`). *Checked by* documentation tests of `src/region.rs` that must not compile,
+//! `crates/nearcall/tests/it/zero_copy.rs`.
 
 mod bytes;
 mod mapping;

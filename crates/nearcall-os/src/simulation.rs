@@ -12,6 +12,9 @@
 //! simulation runs at a time. Nothing is decided by the kernel's scheduler, its clock, or chance.
 //! **Not here:** what is simulated (tests of `nearcall`); waits of the standard library: a thread
 //! that waits for another one by a lock or a condition variable stops the simulation.
+//!
+//! **Invariant:** the same seed gives the same run. *Checked by* `a_seed_gives_the_same_run_again`,
+//! by a hash of every decision.
 
 mod faults;
 mod memory;

@@ -55,7 +55,7 @@ pub enum Half {
     Receive,
     /// Nothing more is sent; the other end reads what is there and then the end.
     Send,
-    /// Both.
+    /// Nothing more is received or sent.
     Both,
 }
 

@@ -31,6 +31,9 @@
 //!
 //! **Invariants:** a call gets one span and one value at each end, when it has ended there.
 //! **Not here:** providers, exporters, and the text of Prometheus.
+//!
+//! **Invariant:** a trace goes through all servers that a call passes, and a collector receives it.
+//! *Checked by* `tests/collector.rs`, which receives OTLP.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;

@@ -4,6 +4,9 @@
 //! are escaped, so that no name of a server, an object or a method changes the structure; buckets
 //! are cumulative, and the last one is the count.
 //! **Not here:** asking servers (`lib.rs`).
+//!
+//! **Invariant:** no name changes the structure of the text, and a server that does not answer
+//! keeps the others from nothing. *Checked by* `src/exposition.rs`, `tests/scrapes.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

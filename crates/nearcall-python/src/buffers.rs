@@ -6,6 +6,10 @@
 //! **Invariants:** memory stays where it is, and is not given back, while the object that has its
 //! address is there; what was frozen is not written any more, which the half in Python sees to.
 //! **Not here:** the memory (`nearcall::client::Loan`), messages (`python/nearcall/_buffers.py`).
+//!
+//! **Invariant:** memory is sent only when no object of Python can write it, and goes back when
+//! none can read it. *Checked by* `test_a_loan_is_not_sent_while_it_may_be_written`,
+//! `test_memory_goes_back`.
 
 use std::sync::{Mutex, PoisonError};
 

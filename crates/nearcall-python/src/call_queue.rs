@@ -3,6 +3,10 @@
 //! **Invariants:** no more than the limit wait or are served; a call that is one too many ends with
 //! `RESOURCE_EXHAUSTED`.
 //! **Not here:** a call (`server_call.rs`).
+//!
+//! **Invariant:** no thread of the runtime takes the lock of the interpreter: calls of services lie
+//! in a queue until threads of Python or the loop of asyncio take them. *Checked by*
+//! `test_the_end_with_open_calls`, `test_the_end_with_a_server_that_runs`.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -5,6 +5,14 @@
 //! **Invariants:** no thread of the runtime takes the lock of the interpreter; a thread of Python
 //! that waits here has released it, and looks for signals and for the end of the program.
 //! **Not here:** calls themselves (`nearcall`), messages (Google's protobuf).
+//!
+//! `client.rs` and `streams.rs` call, `attachment.rs` watches over servers, `server.rs`,
+//! `call_queue.rs` and `server_call.rs` serve, `operation.rs` is what a thread (`waiting.rs`) or a
+//! loop of asyncio (`notifier.rs`) waits for, `slot.rs` holds an end of a stream, and `buffers.rs`
+//! has memory that is not copied, of which `_buffers.py` makes buffers. `nearcall gen --lang
+//! python` (`python.rs` of `nearcall-build`) writes the stubs; `_interceptors.py` and
+//! `_aio_interceptors.py` stand between them and calls, and between calls and methods. maturin
+//! builds the package, no plain `cargo build` does; `tests/run.py` builds and tests both halves.
 #![forbid(unsafe_code)]
 
 mod attachment;

@@ -2,6 +2,9 @@
 //!
 //! **Invariants:** it is answered once; what is done after its end does nothing.
 //! **Not here:** the calls that wait to be served (`call_queue.rs`).
+//!
+//! **Invariant:** the text of an exception stays in its process. *Checked by*
+//! `test_an_exception_stays_in_the_service`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};

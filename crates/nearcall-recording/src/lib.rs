@@ -10,6 +10,15 @@
 //! record; a file is read and replayed as a stream.
 //! **Not here:** what is recorded and its bounds (`nearcall`), arguments and output
 //! (`nearcall-cli`).
+//!
+//! # Inside
+//!
+//! `writer.rs` and `reader.rs` have the records, whose check (`checksum.rs`) finds damage where it
+//! begins; `compare.rs` compares two messages of one type, field by field. `replay.rs` reads the
+//! file as a stream and gives each connection its events, `player.rs` sends the calls of one
+//! connection at their times and waits for what the caller had got, `open_call.rs` is a call of any
+//! shape, `latency.rs` and `report.rs` what was found. It is a crate of its own for what the
+//! runtime must not need: files, and a reflection library.
 #![forbid(unsafe_code)]
 
 mod checksum;

@@ -3,6 +3,10 @@
 //! **Invariants:** memory is bounded by the longest record that is whole, whatever the lengths in
 //! the file say; each record is judged before it is decoded.
 //! **Not here:** what the events mean (`replay.rs`).
+//!
+//! **Invariant:** no bytes of a file make a reader panic, take more memory than the longest record
+//! or are taken for what was written if they are not. *Checked by* `tests/it/files.rs`, which cuts
+//! a file and damages it at each byte, and `fuzz/fuzz_targets/recording.rs`.
 
 use std::io::{self, BufRead, Read};
 

@@ -35,7 +35,7 @@ pub struct Writer<W: Write> {
 pub struct Summary {
     /// Calls and one-way messages.
     pub calls: u64,
-    /// Events.
+    /// Records of events, of which a call has several.
     pub events: u64,
     /// Length of the file, in bytes.
     pub file_bytes: u64,

@@ -24,6 +24,11 @@
 //! with the reason.
 //!
 //! **Not here:** measuring (`nearcall-bench`), the verb (`nearcall-cli`).
+//!
+//! **Invariant:** an advised mechanism meets every requirement, and all candidates of one ranking
+//! were judged by the same kind of evidence from the same run. *Checked by*
+//! `the_choice_meets_all_needs_whatever_was_measured`, and by separate measurements in `cargo xtask
+//! advise-check`.
 
 mod advice;
 mod candidates;

@@ -7,6 +7,10 @@
 //! (Cf, which direction and zero width are) and no line or paragraph separator; the text of JSON
 //! has the same values as before.
 //! **Not here:** how long a text may be (`report/lines.rs`), escaping for HTML and Markdown.
+//!
+//! **Invariant:** no name or text that others have chosen reaches a terminal, JSON, Markdown or a
+//! page with a hidden character (`visible.rs`). *Checked by*
+//! `what_is_hidden_is_escaped_in_lines_and_in_json`, `names_of_strangers_stay_text`.
 
 use std::fmt::Write;
 

@@ -12,6 +12,11 @@
 //!
 //! Whatever a claim needs and the evidence lacks makes it SKIPPED, with the name of what is
 //! missing.
+//!
+//! **Invariant:** every claim has one predicate and every predicate a claim, and a predicate is a
+//! pure function of evidence that can be true and false. *Checked by*
+//! `every_claim_has_one_predicate_and_every_predicate_a_claim`,
+//! `the_papers_own_figures_give_the_known_outcomes`.
 
 mod cross;
 mod enea;

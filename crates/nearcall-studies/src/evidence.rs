@@ -186,13 +186,13 @@ impl fmt::Display for Quantity {
 /// What a value counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Nanoseconds.
+    /// Nanoseconds of wall time.
     Ns,
     /// Bytes per second of wall time.
     BytesPerSecond,
     /// Bits per second of CPU time.
     BitsPerCpuSecond,
-    /// Bytes.
+    /// Bytes of a message.
     Bytes,
     /// Nanoseconds per byte.
     NsPerByte,

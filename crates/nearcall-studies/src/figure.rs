@@ -5,6 +5,9 @@
 //! logarithmic scale (`stats.rs`); differences and coefficients may have either sign and have a
 //! plain interval of Student. Rounds in which a value is missing are left out. What a figure has
 //! to be is not decided here but in `claims/truth.rs`.
+//!
+//! **Invariant:** figures of a claim are computed round by round from launches of one round, so
+//! that drift affects both sides. *Checked by* `drift_that_falls_on_both_cancels`.
 
 use crate::evidence::{Series, Unit};
 use crate::report::number;

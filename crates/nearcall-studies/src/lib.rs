@@ -6,6 +6,21 @@
 //! The mechanisms that only studies used are in `methods`; the harness measures them as
 //! [`Methods`](methods::Methods), given by the program (`peer::run_with` of `nearcall-bench`).
 //! **Not here:** launches, loops and noise (`nearcall-bench`).
+//!
+//! Data flows one way: `data/*.csv` (printed figures and claims, read by `published.rs`) and the
+//! CPUs of this machine (`cpu_layout.rs`) give the cells (`protocol/`); the runner measures them;
+//! `collect.rs` turns cells into evidence, `tables.rs` into tables beside the printed figures;
+//! `claims/` judges the evidence. A claim is a row: figures as terms (`claims/term.rs`), compared
+//! by one of a dozen predicates (`claims/rule.rs`). `stored.rs` judges a stored run again, so that
+//! a corrected row corrects it. Exchanges are counted, not timed, and have no warm-up
+//! (`exchange/exact.rs` of `nearcall-bench`), as in the papers.
+//!
+//! `clocks/` compares clock_gettime, gettimeofday and the processor's counter. All clocks read the
+//! same sleeps and spans, so that common error (the wake-up) is separated from the error of each
+//! clock.
+//!
+//! **Invariant:** the harness knows no protocol, no printed figure and no claim. *Checked by*
+//! `crates_depend_one_way_and_share_lints`, since only `crates/nearcall-cli` depends on this crate.
 #![forbid(unsafe_code)]
 
 mod background;

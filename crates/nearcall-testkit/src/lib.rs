@@ -6,6 +6,17 @@
 //! `xtask/src/tidy/manifest.rs` checks.
 //! **Not here:** unit tests of the crate `nearcall`, which would see a second one beside their own;
 //! what the generated text looks like (`nearcall-build/tests`).
+//!
+//! `support.rs` has services and servers of the interfaces, and a macro for the methods that a test
+//! leaves to one; `observed.rs` a server that reports its state beside a good client,
+//! `raw_frames.rs` a peer that writes its messages by hand, `stress_service.rs` the service of the
+//! stress test and of the simulation, `tasks.rs` wakers and an executor with nothing in it,
+//! `directory.rs` a directory that goes with its test. The attribute `#[timed]` comes from
+//! `nearcall-testkit-macros`; how long a test may take says `in_time` at the root of each test
+//! program.
+//!
+//! **Invariant:** nothing that is shipped uses it. *Checked by*
+//! `what_tests_share_is_for_tests_alone`.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(missing_docs, reason = "as tests, whose names say it")]

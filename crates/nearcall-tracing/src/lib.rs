@@ -22,6 +22,10 @@
 //!
 //! **Invariants:** a call gets one span at each end, which closes when the call has ended.
 //! **Not here:** a subscriber, an exporter.
+//!
+//! **Invariant:** no other crate of this workspace depends on `tracing`, except `nearcall`, for
+//! what a server refuses, `nearcall-grpc`, for what a gateway refuses, and `nearcall-peers`.
+//! *Checked by* `tracing_is_for_calls_and_not_for_what_lies_below`.
 #![forbid(unsafe_code)]
 
 use std::fmt;

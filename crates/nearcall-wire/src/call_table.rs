@@ -7,6 +7,14 @@
 //! **Not here:** the ids (`call_id.rs`), messages (`protocol.rs`); the tables are in
 //! `call_table/outgoing.rs` and `call_table/incoming.rs`, what they share in
 //! `call_table/deadlines.rs` and `call_table/streams.rs`.
+//!
+//! **Invariant:** a call ends exactly once: by reply, error, deadline, cancellation, or with its
+//! connection. *Checked by* `every_call_ends_exactly_once`, a simulation of two connections with
+//! random calls, delays, drains and deaths.
+//!
+//! **Invariant:** pending work is bounded by the slots of the tables, which allocate only when more
+//! calls are open at once than ever before. *Checked by*
+//! `a_flood_of_calls_while_nothing_can_be_sent`, `a_flood_of_pings`.
 
 mod deadlines;
 mod incoming;

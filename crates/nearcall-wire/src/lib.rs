@@ -9,6 +9,9 @@
 //! **Not here:** moving messages (the channel crate), marshalling, routing, waiting (the crate
 //! above).
 //!
+//! **Invariant:** no I/O, no clock, no threads, no unsafe code. *Checked by*
+//! `crates_depend_one_way_and_share_lints`, and by the attributes at the end of this comment.
+//!
 //! # How to drive a connection
 //!
 //! One [`CallProtocol`] for each channel, the same at both ends: either may call the other.

@@ -7,6 +7,10 @@
 //! queued without a bound, and the tables grow only with the calls that are open at once.
 //! **Not here:** the states (`protocol/greeting.rs`, `open.rs`, `draining.rs`, `closed.rs`), what
 //! open and draining connections share (`session.rs`), what comes out (`event.rs`).
+//!
+//! **Invariant:** a message that no correct peer sends closes the connection with the error that
+//! names the violation. *Checked by* `tests/it/hostile.rs`, one test for each attack, and
+//! `tests/it/violations.rs`.
 
 mod closed;
 mod draining;

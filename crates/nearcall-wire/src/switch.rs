@@ -22,6 +22,14 @@
 //! cannot refuse; so no end refuses what the other has already done. At most one ask and one switch
 //! are open, and [`PENDING_MAX`] frames of them wait, however the peer behaves.
 //! **Not here:** the handshake and both channels (the driver), when to switch (the crate above).
+//!
+//! **Invariant:** a switch loses, doubles and reorders no message, both ends come to the same
+//! channel, and no state is dead, however steps cross, handshakes fail and ends drain. *Checked by*
+//! `src/switch/tests.rs`, which explores every state of two ends with small numbers of messages,
+//! switches and asks, and `tests/it/simulation.rs`.
+//!
+//! **Invariant:** each step of a switch is right in the states that name it and closes the
+//! connection in all others. *Checked by* `tests/it/switches.rs`.
 
 mod rate;
 mod step;
@@ -94,7 +102,7 @@ pub enum SwitchEvent {
     Refused {
         /// Of the switch.
         number: u64,
-        /// Why.
+        /// Why the peer refuses.
         reason: SwitchReason,
     },
 }

@@ -46,7 +46,7 @@ pub struct Address {
 /// What carries the messages of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Via {
-    /// This.
+    /// The mechanism that the address names.
     Mechanism(Mechanism),
     /// What the traffic needs, which the client finds out.
     Automatic,

@@ -7,6 +7,11 @@
 //! type is read while it is held, except small ones.
 //! **Not here:** the state behind the lock (`async_connection/shared.rs`), opening connections
 //! (`clients/async_routes.rs`), futures (`async_call.rs`).
+//!
+//! **Invariant:** a mutex of an async connection is held for one step and never across a wait, and
+//! no waker runs or is dropped under it; a task whose operations never wait yields after
+//! `ASYNC_OPERATIONS_PER_YIELD` of them. *Checked by* `tests/it/async_client`, whose tests drop
+//! futures at each point.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

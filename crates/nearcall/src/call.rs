@@ -9,6 +9,14 @@
 //! waiting until a request may be sent (`call/backpressure.rs`), sending one again
 //! (`call/resending.rs`), calls of threads that share a connection (`call/shared.rs`), interceptors
 //! (`call/observed.rs`).
+//!
+//! **Invariant:** a call ends exactly once, and when its connection ends, at once. *Checked by*
+//! `crates/nearcall-wire/tests/it/simulation.rs`, `tests/it/calls.rs`.
+//!
+//! **Invariant:** after warm-up a call allocates nothing, at either end, and every mechanism makes
+//! only the system calls of its own channel, plus one `epoll_pwait` for each wait of a loop.
+//! *Checked by* `tests/allocation.rs`, for each thread; the system calls by
+//! `declared_system_calls_and_copies_are_those_that_are_counted`.
 
 use std::fmt;
 use std::rc::Rc;

@@ -4,6 +4,11 @@
 //! it belong to the threads that call: a call takes no lock and waits for no other thread. Only
 //! calls that are futures, and threads beyond those that may have one, share one for each address.
 //! **Not here:** one call (`call.rs`), a thread's part of a client (`clients/core.rs`).
+//!
+//! **Invariant:** a call of a blocking client takes no lock, counts nothing atomically, and waits
+//! for no call of another thread: each thread has its own connection, made at its first call and
+//! closed when it ends. Only threads beyond those that may have one share one. *Checked by*
+//! `tests/it/threads.rs`.
 
 use std::fmt;
 use std::rc::Rc;

@@ -105,6 +105,92 @@
 // Generated code names the crate, and some of it is in the crate itself.
 extern crate self as nearcall;
 
+// The files, in order: a file uses those above it, and its own children. A loop, its connections and
+// what they share belong to one thread, by `Rc` and `Cell`; the layers for several threads and for
+// async programs stand on the same connection.
+//
+// - refusals.rs: what a server refuses: counters by kind and user of bounded size, and a limited
+//   number of lines for the subscriber of `tracing`; the library itself writes nothing
+// - panics.rs, thread_marker.rs: code of users whose panic ends nothing but itself; the mark of
+//   types that stay in their thread
+// - address.rs, instance.rs, interface.rs, peer.rs, metadata.rs, status.rs, deadline.rs, limits.rs,
+//   options.rs with reconnect.rs, trust.rs, interceptor.rs: value types and the traits that users
+//   implement; no I/O
+// - decoded_size.rs, decoded_size/: what a long message takes in memory, judged by the shapes of
+//   its types before it is decoded
+// - borrowed.rs, bounded_prost.rs, codec.rs, waking.rs, nesting.rs: parts of a message that lie in
+//   the peer's memory, the depth of a message that may contain itself, its marshalling; wakers, and
+//   when a task yields; services that run inside each other
+// - tasks/: what threads share with a loop: posts (`mailbox.rs`), the end of a call
+//   (`cancellation.rs`), what goes with a reply beside its message (`reply_extras.rs`), futures
+//   (`service_task.rs`, `executor.rs`)
+// - streams/: items of streams that were received and not read, or written and not sent
+// - auto.rs, auto/: which mechanism a connection with `via=auto` should be on: samples of calls
+//   (`sampler.rs`), costs of the machine (`profile.rs`), the decision as a function of observations
+//   (`decide.rs`). No I/O but the load of the machine; `clients/automatic.rs` looks and moves the
+//   connection, of a thread or of tasks, to what its host can wait for
+// - connection.rs, connection/: one connection: the channel and the call protocol on it. It
+//   *returns* events and runs no service. Generic over its host: a loop or a blocking client
+//   (`Rc`), or tasks (`Send`, behind a mutex). `activity.rs` is what connections report to their
+//   loop, `streaming.rs` and `pumping.rs` move items, `switching.rs` moves it to another channel,
+//   `upgrading.rs` from `tcp://` to shared memory, `traffic.rs` counts its messages by size,
+//   `call_counts.rs` the calls that a server answers (by method in a table that is made with the
+//   object, by connection; one call in 32 is timed), `switch_asks.rs` has a server ask for a
+//   switch, and `switch_history.rs` remembers the last eight switches and why
+// - services/: local_reply.rs, service_stream.rs, detached_sink.rs, reply_sink.rs: where the reply
+//   and the items of a call go, and what may be known of its caller: all that a service sees of a
+//   connection
+// - services/: responder.rs, context.rs, call_context.rs, dispatcher.rs, streams.rs: the context of
+//   a method, deferred replies, items of streams in services, the dispatcher of services of one
+//   thread and the table that generated code gives it
+// - services/: registry.rs, dispatch.rs: servers and objects of a thread; from an event of a
+//   connection to a method and back, for loops and for clients without one
+// - services/: async_service.rs, owned_call.rs, blocking.rs, intercepted.rs: the dispatcher of
+//   services whose methods return futures, and dispatchers around others: methods in a pool of
+//   threads that users share (`blocking/shares.rs`), methods that interceptors see
+// - services/: forwarded.rs, library_reply.rs: a call that is handed on as bytes to a library, and
+//   the answer of a library to its host
+// - library.rs, library/: a service that is written once: the program, the exported library, its
+//   calls (`served.rs`), its events for the host's log (`subscriber.rs`), what a host needs of this
+//   crate (`hosting.rs`)
+// - reactor.rs, reactor/: the event loop: rounds, the one turn loop (`turns.rs`), readiness
+//   (`watching.rs`), the order of turns and the time of each user (`sharing.rs`), connections that
+//   wake it for nothing (`wakes.rs`), polling of busy connections (`busy.rs`), who may connect
+//   (`acceptor.rs`, `census.rs`, `listen_policy.rs`), the files of its sockets (`socket_files.rs`),
+//   handshakes (`handshakes.rs`) and where their clients go (`placing.rs`), timers, posts from
+//   other threads (`posts.rs`)
+// - event_loop.rs, event_loop/: what users hold of a loop
+// - async_connection.rs, async_connection/: a connection that tasks of any thread share, and the
+//   driver thread that waits for all of them, and for the sockets that clients hunt for
+//   (`driver/appearances.rs`)
+// - clients.rs, clients/: what callers of all threads are made from (`shared.rs`), and what one
+//   thread has of it (`thread.rs`, `core.rs`); where a connection leads (`route.rs`); opening
+//   connections, waiting, reconnecting, when to try again (`attempts.rs`), what is watched between
+//   two attempts (`hunting.rs`), by tasks or by the client itself (`async_routes/reopening.rs`);
+//   attachments to servers (`attach.rs`), and why those are gone (`attach/ending.rs`); the loop in
+//   which clients without one wait (`own_loop.rs`)
+// - call.rs, call/: references to objects: calls over a connection, calls in the same thread
+//   (`local.rs`), calls to another library of the same host (`hosted.rs`), pending calls
+//   (`pending.rs`), streams, the forms that wait for room (`backpressure.rs`), calls that are sent
+//   again (`resending.rs`), calls of threads that share a connection (`shared.rs`,
+//   `async_call/by_threads.rs`)
+// - async_call.rs, async_call/: the same as futures
+// - dynamic.rs, dynamic/: calls by names and services of bytes, for interfaces that are known by
+//   their descriptor sets (`description.rs`)
+// - transport.rs: the seam to another crate that carries the calls to `grpc://` addresses: a server
+//   in this process takes the place of the one on another machine
+// - control.rs: the interface `nearcall.v1.Server`, generated from `proto/nearcall/v1/server.proto`
+//   into `control/golden/`
+// - servers.rs, servers/: servers of one loop, and of several (`builder.rs`, `running.rs`,
+//   `group.rs`); what a listener lets in (`listen_options.rs`, and `listen_policy.rs` beside it);
+//   what all loops know of their server (`state.rs`), and the service that every server answers
+//   itself (`built_in.rs`; `switch_service.rs` has clients switch, `counting.rs` adds up what all
+//   loops have counted, `gathering.rs` collects one answer from all loops, `record_service.rs`
+//   streams a recording)
+// - recording.rs: the events of a recording that wait to be sent, and their bounds;
+//   `connection/recording.rs` adds them
+// - names.rs, find.rs: the names in the runtime directory, each server asked what it is; which of
+//   them have an interface
 mod address;
 mod async_call;
 mod async_connection;

@@ -8,6 +8,10 @@
 //! that runs inside another waits no longer than any of those that it holds up, and never longer
 //! than the longest deadline of its server.
 //! **Not here:** running a handler (`services/dispatch.rs`).
+//!
+//! **Invariant:** no part of a connection is borrowed while a service runs, so services can call
+//! each other recursively, up to a limited depth. *Checked by* `calls_in_circles_do_not_deadlock`,
+//! `calls_that_nest_too_deep_are_refused_and_no_connection_ends`.
 
 use std::cell::Cell;
 use std::time::Duration;

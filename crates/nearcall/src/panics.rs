@@ -3,6 +3,11 @@
 //! **Invariants:** nothing unwinds out of here, whatever value the code panics with. The panic was
 //! reported by the hook of the process.
 //! **Not here:** what ends with the panic (`services/dispatch.rs`, `tasks/service_task.rs`).
+//!
+//! **Invariant:** a service that panics, with whatever value, fails its own call and nothing else,
+//! and the text of the panic stays in its process; a waker or an interceptor that panics ends
+//! nothing but itself. *Checked by* `src/panics.rs`, `src/waking.rs`,
+//! `a_panic_is_unknown_and_the_server_lives`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

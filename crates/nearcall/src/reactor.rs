@@ -9,6 +9,10 @@
 //! sleep; one that blocks is slept in, and is called out of its sleep when anything else is ready.
 //! **Not here:** turns (`reactor/turns.rs`), what users see of it (`event_loop.rs`), what
 //! connections report (`connection/activity.rs`).
+//!
+//! **Invariant:** an idle loop sleeps. A loop hosted by another loop wakes its host for every
+//! reason and never without one. *Checked by* `tests/it/loop_events.rs`, and in tokio, whose
+//! notifications are edge-triggered, `crates/nearcall-examples/tests/it/hosted.rs`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -5,6 +5,11 @@
 //! is left out is counted where it was left out.
 //! **Not here:** what a connection adds (`connection/recording.rs`), sending it
 //! (`servers/record_service.rs`).
+//!
+//! **Invariant:** no call waits for a recording of its server (`Record` of the built-in service):
+//! what its loops add waits in bounded memory for a thread that sends it, and what does not fit is
+//! counted in the stream. A message of a connection that is not recorded costs one look at a flag
+//! and no allocation. *Checked by* `tests/it/recording.rs`, `tests/allocation.rs`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

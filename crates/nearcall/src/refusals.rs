@@ -8,6 +8,13 @@
 //! reports how many were suppressed before it; memory is bounded, whoever connects; no text of a
 //! peer breaks out of its line; a subscriber runs while nothing is locked.
 //! **Not here:** what is refused and why: each place that refuses reports it.
+//!
+//! **Invariant:** a peer that breaks the protocol gets the reason, as the error of a call of its
+//! own, before its connection closes, and the server counts and logs the violation by kind and user
+//! (`Server::refusals`). *Checked by* `tests/it/bad_input`.
+//!
+//! **Invariant:** every refusal is counted by kind and user in bounded memory, and its lines in the
+//! log are limited. *Checked by* `src/refusals.rs`, `tests/it/bad_input/refusals.rs`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,6 +5,11 @@
 //! **Not here:** a server with several loops (`servers/builder.rs`, `servers/running.rs`), how a
 //! server ends (`servers/ending.rs`), handshakes (`reactor/handshakes.rs`), admission
 //! (`reactor/acceptor.rs`), calls (`services/dispatch.rs`), waiting (`event_loop.rs`).
+//!
+//! **Invariant:** a server outlives every attack of a client, and keeps no descriptor, mapping,
+//! thread or name of it; what a client does makes the process of a server hold no more than its
+//! first clients did. *Checked by* `tests/faults/hostile.rs`, `tests/stress`, and for longer by
+//! `cargo xtask hostile` and `cargo xtask soak`.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -3,6 +3,12 @@
 //!
 //! **Not here:** credit (`nearcall-wire`), the handles that services and callers hold
 //! (`services/streams.rs`, `call/`, `async_call/`).
+//!
+//! **Invariant:** items of a stream arrive in order, none is lost or doubled, and a stream ends
+//! exactly once; what a receiver that does not read makes its sender keep is bounded by credit, and
+//! other calls of the connection go on. *Checked by* `crates/nearcall-wire/tests/it/simulation.rs`,
+//! `tests/it/streams.rs` over every mechanism, `tests/stress`, whose books on both sides must
+//! agree.
 
 use std::sync::{Condvar, MutexGuard, PoisonError};
 

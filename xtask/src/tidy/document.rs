@@ -1,7 +1,7 @@
 //! Rules for the documents: the map is complete, commands and tests exist, and no path belongs to
 //! one machine.
 //!
-//! Not here: links and spelling, which a reader sees.
+//! Not here: spelling, which a reader sees, and links to other sites.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +27,44 @@ pub fn changelog(text: &str) -> Vec<String> {
         return Vec::new();
     }
     vec!["CHANGELOG.md: add a section `## [Unreleased]`; users read there what changed".to_owned()]
+}
+
+/// A document of more than `lines_max` lines.
+#[must_use]
+pub fn length(name: &str, text: &str, lines_max: usize) -> Option<String> {
+    let lines = text.lines().count();
+    (lines > lines_max).then(|| {
+        format!("{name}: {lines} lines, {lines_max} are allowed; move what few readers need")
+    })
+}
+
+/// Links of the document at `path` to files that do not exist, by paths within the repository.
+#[must_use]
+pub fn dead_links(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let directory: Vec<&str> = path.split('/').rev().skip(1).collect();
+    let mut problems = Vec::new();
+    let mut in_code = false;
+    for (index, line) in text.lines().enumerate() {
+        in_code ^= line.trim_start().starts_with("```");
+        for link in line.split("](").skip(1).filter(|_| !in_code) {
+            let link = link.split([')', '#', ' ']).next().unwrap_or_default();
+            if link.is_empty() || link.contains(':') {
+                continue;
+            }
+            let mut parts: Vec<&str> = directory.iter().rev().copied().collect();
+            for part in link.split('/') {
+                match part {
+                    ".." => drop(parts.pop()),
+                    "." | "" => {}
+                    part => parts.push(part),
+                }
+            }
+            if !exists(&parts.join("/")) {
+                problems.push(format!("{path}:{}: no file at `{link}`", index + 1));
+            }
+        }
+    }
+    problems
 }
 
 /// What the commands of a document may name.
@@ -68,6 +106,7 @@ fn exists(command: &str, known: &Commands<'_>) -> bool {
         ["git", "clone", ..] | ["cd", _] => true,
         ["bash", path] => (known.is_file)(path),
         ["cargo", "build" | "test" | "clippy" | "fmt" | "doc", ..] => true,
+        ["cargo", "install", "--path", path] => (known.is_file)(&format!("{path}/Cargo.toml")),
         ["cargo", "xtask", chore, ..] => (known.is_chore)(chore),
         ["cargo", "run", "--example", name, ..] => {
             (known.is_file)(&format!("crates/nearcall-examples/examples/{name}.rs"))
@@ -189,6 +228,21 @@ mod tests {
     fn the_changelog_has_a_place_for_the_next_change() {
         assert_eq!(changelog("# Changelog\n\n## [Unreleased]\n"), [""; 0]);
         assert_eq!(changelog("# Changelog\n\n## [0.1.0]\n").len(), 1);
+    }
+
+    #[test]
+    fn long_documents_are_reported() {
+        assert_eq!(length("README.md", "a\nb\n", 2), None);
+        assert!(length("README.md", "a\nb\nc\n", 2).is_some());
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_reported() {
+        let exists = |path: &str| ["docs/a.md", "README.md"].contains(&path);
+        let text = "[a](a.md#top) [r](../README.md) [w](https://x.y)\n```\n[c](c.md)\n```\n";
+        assert_eq!(dead_links("docs/b.md", text, &exists), [""; 0]);
+        let problems = dead_links("docs/b.md", "x\n[c](c.md \"title\")", &exists);
+        assert_eq!(problems, ["docs/b.md:2: no file at `c.md`"]);
     }
 
     #[track_caller]

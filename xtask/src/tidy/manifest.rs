@@ -1,6 +1,11 @@
 //! Rules for the manifests: which crate may use which, and that all share the same lints.
 //!
 //! Not here: versions and licences of other people's crates (`deny.toml`).
+//!
+//! **Invariant:** dependencies of every kind, including those of tests, point down; only
+//! `nearcall-testkit` is a dev-dependency of crates below it, down to `nearcall`. The channel and
+//! the call protocol do not depend on each other. *Checked by*
+//! `crates_depend_one_way_and_share_lints`.
 
 use toml::{Table, Value};
 

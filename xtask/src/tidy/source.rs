@@ -28,6 +28,7 @@ pub fn problems(path: &str, text: &str) -> Vec<String> {
         problems.extend(length(path, text));
         problems.extend(columns(path, text, &lexed));
         problems.extend(leftovers(path, &lexed));
+        problems.extend(short_docs(path, text));
     }
     problems.extend(unsafe_code(path, &lexed));
     problems
@@ -71,6 +72,28 @@ fn length(path: &str, text: &str) -> Option<String> {
              each with its own head"
         )
     })
+}
+
+/// Doc comments of a single word. A name in backticks, a path or a constant may stand alone.
+fn short_docs(path: &str, text: &str) -> Vec<String> {
+    let doc = |line: &str| line.trim_start().strip_prefix("///").map(|text| text.trim().to_owned());
+    let lines: Vec<Option<String>> = text.lines().map(doc).collect();
+    let is_doc = |index: Option<usize>| {
+        index.and_then(|index| lines.get(index)).is_some_and(Option::is_some)
+    };
+    let mut problems = Vec::new();
+    for (index, words) in lines.iter().enumerate() {
+        let Some(words) = words else { continue };
+        let word = words.trim_end_matches('.');
+        let is_word = !word.is_empty() && word.chars().all(char::is_alphabetic);
+        if is_word && !is_doc(index.checked_sub(1)) && !is_doc(Some(index + 1)) {
+            problems.push(format!(
+                "{path}:{}: the doc comment is one word, `{word}`; say what the item is or does",
+                index + 1
+            ));
+        }
+    }
+    problems
 }
 
 fn leftovers(path: &str, lexed: &Lexed) -> Vec<String> {
@@ -168,6 +191,14 @@ mod tests {
     fn long_files_are_reported() {
         check(&format!("//! A.\n{}", "\n".repeat(799)), "");
         check(&format!("//! A.\n{}", "\n".repeat(800)), ": 801 lines, 800 are allowed");
+    }
+
+    #[test]
+    fn docs_of_one_word_are_reported() {
+        check("//! A.\n/// Both.\nconst A: u8 = 1;\n", ":2: the doc comment is one word, `Both`");
+        check("//! A.\n/// Both ends.\nconst A: u8 = 1;\n", "");
+        check("//! A.\n/// Both\n/// ends.\nconst A: u8 = 1;\n", "");
+        check("//! A.\n/// `SO_SNDBUF`.\nconst A: u8 = 1;\n", "");
     }
 
     #[test]

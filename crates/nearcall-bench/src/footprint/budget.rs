@@ -2,6 +2,10 @@
 //!
 //! A part of what the machine, and the control group that we are in, can still give. Reads text
 //! files; judgement is pure.
+//!
+//! **Invariant:** memory is allocated only within a budget that is a fraction of the free memory of
+//! machine and control group. *Checked by* `a_quarter_of_the_tightest_is_the_most`,
+//! `allocation_ends_at_the_floor_or_at_the_cap`.
 
 use nearcall_os::procfs_memory;
 

@@ -10,11 +10,11 @@ use crate::run::{Machine, PerEnd, Placement, RttNs, Tool};
 /// Where the time of one exchange goes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// [`SCHEMA`].
+    /// The name of the format: [`SCHEMA`].
     pub schema: String,
     /// What made it.
     pub tool: Tool,
-    /// Where.
+    /// The machine that was measured.
     pub machine: Machine,
     /// The words of the command line.
     pub arguments: Vec<String>,
@@ -131,7 +131,7 @@ pub struct Stacks {
 /// Something that could not be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// What.
+    /// The name of what is missing.
     pub what: String,
     /// Why, in a phrase.
     pub why: String,

@@ -44,7 +44,7 @@ pub(super) enum State {
     Asked(Asked),
     /// The client waits for the server's word that it is ready.
     Accepted(Box<Opening<Box<dyn Channel>>>),
-    /// Over.
+    /// The handshake is over.
     Ended,
 }
 

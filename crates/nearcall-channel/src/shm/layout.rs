@@ -32,6 +32,9 @@
 //! picture raises [`LAYOUT_VERSION`].
 //! **Not here:** the order in which words are written and read (`ring.rs`, `doorbell.rs`,
 //! `monitor.rs`).
+//!
+//! **Invariant:** every word that two processes share is laid out here: a picture, `repr(C)`
+//! structs or offsets. *Checked by* assertions of `src/shm/layout.rs` at compile time.
 
 use std::mem::{offset_of, size_of};
 use std::ops::Range;

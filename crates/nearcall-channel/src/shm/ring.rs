@@ -14,6 +14,10 @@
 //! The word at each place that is not `stale` is zero or of the lap before.
 //! **Not here:** the payload (the caller writes and reads it in place), sleeping and waking
 //! (`doorbell.rs`), what headers mean together (`fragment.rs`).
+//!
+//! **Invariant:** a word that the peer can write is loaded once, compared with local limits, and
+//! only the copy is used. Invalid words end the connection; they never panic and never reach an
+//! index unmasked. *Checked by* `tests/it/hostile_region.rs`, `fuzz/fuzz_targets/region.rs`.
 
 use std::ops::Range;
 

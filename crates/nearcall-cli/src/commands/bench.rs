@@ -231,7 +231,7 @@ impl Cpus {
         Err(format!("--pin: {what}; allowed: {}", self.ranges()))
     }
 
-    /// "0-3,7".
+    /// The CPUs as ranges: "0-3,7".
     fn ranges(&self) -> String {
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         for &cpu in &self.allowed {

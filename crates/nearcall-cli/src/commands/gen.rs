@@ -94,7 +94,7 @@ pub(crate) enum LanguageArg {
 /// A part of services that `gen --without` leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ServicePart {
-    /// Callers
+    /// Callers, the client stubs
     Callers,
     /// Traits to implement, and dispatchers
     Dispatchers,

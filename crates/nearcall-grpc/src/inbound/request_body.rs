@@ -5,6 +5,10 @@
 //!
 //! **Invariants:** an end is one of HTTP/2, or an error.
 //! **Not here:** messages (`tonic::Streaming`).
+//!
+//! **Invariant:** a stream of requests ends only where its peer has ended it (`request_body.rs`):
+//! hyper and tonic report a reset as an end. *Checked by*
+//! `a_call_that_its_peer_gives_up_is_cancelled`.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -3,6 +3,9 @@
 //! **Invariants:** items pass one by one, so that credit of one side and windows of the other hold
 //! back whoever sends; a call that is dropped here is reset there.
 //! **Not here:** connections (`remote.rs`).
+//!
+//! **Invariant:** a call is sent again only if no machine has seen it, or if its method is
+//! idempotent. *Checked by* `only_an_idempotent_call_is_sent_again`.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

@@ -7,6 +7,9 @@
 //! **Invariants:** no line of one source takes the room of another's; adding a line never waits.
 //! **Not here:** lines that `nearcall status` shows (`host/process.rs`), where the log is written
 //! to, which the program decides.
+//!
+//! **Invariant:** whoever reads the log, or does not, delays no service and no question. *Checked
+//! by* `a_log_that_is_not_read_holds_up_neither_questions_nor_the_end`.
 
 use std::collections::VecDeque;
 use std::mem;

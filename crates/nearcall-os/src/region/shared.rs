@@ -5,6 +5,10 @@
 //! copies. The peer may change any byte at any time, also those under a lock.
 //! **Not here:** the product's own channel, which has one writer per region (`own.rs`, `peer.rs`);
 //! the locks (`pshared.rs`).
+//!
+//! **Invariant:** no lock is in shared memory, except in `shm-semaphore`, `shm-condvar` and
+//! `shm-mq`, which are named after it. *Checked by* documentation tests of `src/region/shared.rs`
+//! that must not compile.
 
 use std::ops::{Deref, Range, RangeInclusive};
 use std::os::fd::{AsFd, OwnedFd};

@@ -78,7 +78,7 @@ words! { Confidence: Low => "low", Medium => "medium", High => "high" }
 /// One candidate of a ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
-    /// Which.
+    /// The mechanism, and how it waits.
     pub candidate: Candidate,
     /// What a client puts into its program.
     pub address: String,
@@ -122,7 +122,7 @@ pub struct Figure {
 /// The next best candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunnerUp {
-    /// Which.
+    /// The mechanism, and how it waits.
     pub candidate: Candidate,
     /// What a client puts into its program.
     pub address: String,
@@ -137,7 +137,7 @@ pub struct RunnerUp {
 /// A candidate that could not be judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unmeasured {
-    /// Which.
+    /// The mechanism, and how it waits.
     pub candidate: Candidate,
     /// Why not.
     pub why: String,

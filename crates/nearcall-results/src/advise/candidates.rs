@@ -4,6 +4,11 @@
 //! exclusion names each requirement that it fails. What exists to be measured is excluded whatever
 //! is required. More needs never give more candidates. What the candidates cost is not here
 //! (`evidence.rs`).
+//!
+//! **Invariant:** no mechanism that exists to be compared with is ever advised
+//! (`Mechanism::measured_only`), and no cell is left out of the advice for its grade. *Checked by*
+//! `no_stored_run_leads_to_what_exists_to_be_measured`,
+//! `a_disturbed_cell_is_judged_by_its_interval_and_never_left_out`.
 
 use std::fmt;
 
@@ -172,7 +177,7 @@ pub struct Violation {
 /// A candidate that is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Excluded {
-    /// Which.
+    /// The mechanism, and how it waits.
     pub candidate: Candidate,
     /// All that it fails.
     pub by: Vec<Violation>,

@@ -8,6 +8,10 @@
 //! the measurement cannot tell apart, by the interval of the ratio, is a tie, and of a tie what
 //! burdens the user least is the choice. Where both are as much of a burden, the choice never
 //! measured more than [`TIE_MAX`] worse than the other.
+//!
+//! **Invariant:** an advised mechanism that servers do not offer by default comes with what the
+//! server must do, and is never chosen where the intervals do not tell it from one that they offer.
+//! *Checked by* `of_what_cannot_be_told_apart_the_least_burden_is_chosen`.
 
 use super::candidates::{Candidate, OURS};
 use super::interpolation::Value;

@@ -7,6 +7,11 @@
 //! unpacked: `import/archive.rs` reads the files into memory within limits, `import/results.rs`
 //! makes cells of their lines. What the logs lack about the machine is "unknown"; nothing of
 //! the machine that imports gets in.
+//!
+//! **Invariant:** nothing of an imported archive reaches the disk, and every limit is checked
+//! before memory is allocated. *Checked by*
+//! `what_would_lead_out_of_the_archive_is_refused_by_name`, `a_bomb_of_a_few_kilobytes_is_stopped`,
+//! `no_change_of_an_archive_makes_it_panic`, `fuzz/fuzz_targets/import.rs`.
 
 mod archive;
 mod results;

@@ -59,7 +59,7 @@ impl Column {
 /// What the values of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// Text.
+    /// Text of any kind.
     Text,
     /// A whole number.
     Whole,

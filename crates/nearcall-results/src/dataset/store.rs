@@ -4,6 +4,11 @@
 //! at once either all are taken or none; a run lies in the directory of its machine, and two
 //! machines with one id never share a directory. Files that are no runs, such as a README, are left
 //! alone.
+//!
+//! **Invariant:** a run's path in a data set (`<machine id>/<date>-<kind>-<hash>.json`) is derived
+//! from its content, so no index can become inconsistent, contributions do not conflict, and
+//! duplicates are recognised. A file is written completely and never overwritten. *Checked by*
+//! `tests/it/dataset.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

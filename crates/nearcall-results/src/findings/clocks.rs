@@ -34,11 +34,11 @@ words! { ClockName:
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockFindings {
-    /// [`SCHEMA`].
+    /// The name of the format: [`SCHEMA`].
     pub schema: String,
     /// What measured.
     pub tool: Tool,
-    /// Where.
+    /// The machine that was measured.
     pub machine: Machine,
     /// When, in seconds since 1970.
     pub started_unix_s: u64,
@@ -99,7 +99,7 @@ impl ClockFindings {
 /// One clock by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClockFinding {
-    /// Which.
+    /// The clock.
     pub name: ClockName,
     /// Why it is not to be used here, and was not measured.
     pub unusable: Option<String>,
@@ -135,7 +135,7 @@ impl ClockFinding {
 /// What a reading costs: the times between readings back to back, by the clock itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Readings.
+    /// How many readings were taken.
     pub readings: u64,
     /// The shortest time between two.
     pub min_ns: f64,
@@ -182,7 +182,7 @@ pub struct SleepFinding {
 /// One clock over the same sleeps as the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SleepError {
-    /// Which.
+    /// The clock.
     pub clock: ClockName,
     /// Mean of measured minus asked, as study 003 gives it.
     pub mean_error_us: f64,

@@ -14,11 +14,11 @@ pub const SCHEMA: &str = "nearcall.memory/1";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryFindings {
-    /// [`SCHEMA`].
+    /// The name of the format: [`SCHEMA`].
     pub schema: String,
     /// What measured.
     pub tool: Tool,
-    /// Where.
+    /// The machine that was measured.
     pub machine: Machine,
     /// When, in seconds since 1970.
     pub started_unix_s: u64,
@@ -69,7 +69,7 @@ impl MemoryFindings {
 pub struct SkippedMemory {
     /// A mechanism, or a set-up of services.
     pub what: String,
-    /// Why.
+    /// Why it was not measured.
     pub reason: String,
 }
 

@@ -3,6 +3,10 @@
 //! **Invariants:** figures of two machines never meet in one value; where two runs of one machine
 //! measured the same thing the later one counts, and the number of such cells is kept. Runs that
 //! mean different things by the same words are refused. Nothing is averaged here or anywhere above.
+//!
+//! **Invariant:** figures of two machines are never combined in one value. *Checked by*
+//! `the_later_run_of_a_machine_counts_and_machines_stay_apart`,
+//! `machines_stand_beside_each_other_and_are_never_averaged`.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -182,7 +182,7 @@ pub fn range(low: &str, high: &str) -> String {
 /// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Nanoseconds.
+    /// Time in nanoseconds.
     Time,
     /// Bytes of a message, exact; binary multiples.
     Size,
@@ -196,7 +196,7 @@ pub enum Unit {
     Bits,
     /// A multiple of another figure.
     Ratio,
-    /// Percent.
+    /// A share in percent.
     Percent,
     /// A plain number.
     Plain,

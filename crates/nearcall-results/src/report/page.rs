@@ -4,6 +4,10 @@
 //! can be read without its script; untrusted text of runs is escaped and without
 //! control characters; figures of two machines stand beside each other and never in one. Which
 //! figures there are is the business of `report/figure.rs`; the short form is `report/markdown.rs`.
+//!
+//! **Invariant:** the report needs no network and no script to be read, and nothing that a run
+//! holds becomes markup. *Checked by* `every_page_is_well_built`, `names_of_strangers_stay_text`,
+//! and in a real browser `crates/nearcall-cli/tests/it/report_browser.rs`.
 
 mod answers;
 mod cells;

@@ -4,6 +4,9 @@
 //! same thing in the same way, apart from when and on which machine. So a table joins cells by
 //! their keys and never by their place in a file. What was found is in [`Cell`]; how two findings
 //! compare is in `compare.rs`.
+//!
+//! **Invariant:** one table, picture or ranking has one definition of its times. *Checked by*
+//! `definitions_never_share_a_table`, `definitions_never_share_a_table_of_the_page`.
 
 use std::fmt;
 

@@ -59,7 +59,7 @@ words! { ClaimVerdict:
 /// A claim with its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
-    /// "T01".
+    /// The claim of the study, such as "T01".
     pub id: String,
     /// The name of the study, or "cross-study".
     pub study: String,

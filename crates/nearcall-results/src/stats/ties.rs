@@ -6,6 +6,11 @@
 //! launches is compared launch by launch, by Student's test, and anything else by Welch's. What
 //! cannot be told from the best is as good as it; the rest is compared in the same way among
 //! itself.
+//!
+//! **Invariant:** rows of a table are ranked only as far as they can be told apart, and a claim of
+//! a study is refuted by nothing that its number of comparisons gives by chance. *Checked by*
+//! `twenty_that_are_the_same_are_one_group`, `what_fails_by_chance_is_said_to`, in worlds without a
+//! difference.
 
 use super::two_samples::{self, SIGNIFICANCE};
 

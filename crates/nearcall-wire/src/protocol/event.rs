@@ -231,7 +231,7 @@ pub enum End {
     Reply(Payload),
     /// An error from the peer.
     Error {
-        /// Which.
+        /// The code of the error.
         status: Code,
         /// Metadata and a text in UTF-8 which was not checked, behind the header of the message.
         payload: Payload,

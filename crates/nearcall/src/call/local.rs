@@ -3,6 +3,9 @@
 //! **Invariants:** a call in the same thread has the results, errors and deadlines of one that
 //! leaves it; one-way messages are served in the loop's next round, not at once.
 //! **Not here:** finding the object (`call.rs`).
+//!
+//! **Invariant:** a call in the same thread has the results, errors and deadlines of one that
+//! leaves it. *Checked by* `the_short_circuit_reports_the_same`.
 
 use std::rc::Rc;
 

@@ -4,6 +4,12 @@
 //! it ends by the deadline of the call, and after a bounded number of times.
 //! **Not here:** what is known of a call that failed (`status.rs`), requests that were not sent
 //! (`call/backpressure.rs`).
+//!
+//! **Invariant:** a request that was not sent has not run, and neither has one that a draining
+//! server refuses, or has not answered when it sends its last GOAWAY. Only such requests are sent
+//! again, and those of methods that the `.proto` file calls idempotent. *Checked by*
+//! `tests/it/threads.rs`, `tests/it/async_client.rs`, and `tests/it/restarts.rs`, where servers
+//! write down what they have run.
 
 use std::rc::Rc;
 

@@ -7,6 +7,10 @@
 //! **Not here:** the connection (`async_connection.rs`), opening it (`clients/async_opening.rs`),
 //! connecting again (`reconnect.rs`), finding the cause, which takes time
 //! (`clients/attach/ending.rs`).
+//!
+//! **Invariant:** an attachment gives one notice, and its cause comes from the kernel's pidfd of
+//! the process that answered or from that server's own goodbye, never from a number that a process
+//! has or had. *Checked by* `tests/it/attach.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -111,7 +111,7 @@ pub(crate) enum Event {
 /// What to do.
 #[derive(Debug)]
 pub(crate) enum Action {
-    /// Connect.
+    /// Try to connect once.
     Connect,
     /// Begin to watch for the server's socket, or note what has changed since, then report
     /// [`Event::Watching`].

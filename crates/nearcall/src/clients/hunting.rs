@@ -7,6 +7,11 @@
 //! follows.
 //! **Not here:** when to try again (`clients/attempts.rs`), the attempts (`clients/connecting.rs`,
 //! `async_call/connecting.rs`), the directories (`async_connection/driver/appearances.rs`).
+//!
+//! **Invariant:** a client that waits for a server that has a file sleeps until the file appears or
+//! changes, whatever else happens in its directory, and a server that begins to listen meanwhile is
+//! not missed. *Checked by* `tests/idle.rs`, `tests/it/hunts.rs`, and for limits of the kernel
+//! `tests/faults/hunts.rs`.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

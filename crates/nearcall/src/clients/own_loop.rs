@@ -7,6 +7,11 @@
 //! a loop is used in its own thread only; in other threads such clients block. **Not here:**
 //! clients that were made in a loop (`clients.rs`), how a loop waits inside the host's
 //! (`reactor/hosting.rs`).
+//!
+//! **Invariant:** a service of `service_main!` serves while it waits for a call of its own. Its
+//! clients use the loop of their thread (`clients/own_loop.rs` of `nearcall`): in a program the one
+//! that serves, in a library one that waits inside that of the host. *Checked by*
+//! `a_service_that_is_called_back_serves_in_every_set_up`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};

@@ -4,6 +4,12 @@
 //! Each is prepared in the protocol, which may refuse it, and then has a header.
 //! **Invariants:** what was prepared is sent or undone.
 //! **Not here:** sending (`sending.rs`), errors and the protocol's own messages.
+//!
+//! **Invariant:** a system call that fails, and memory that a message needs and that is not there,
+//! are an error of the call or of its connection: the program goes on, and the next call works.
+//! *Checked by* `tests/faults/failing_syscalls.rs`, which has each system call and each allocation
+//! from 16 KiB on fail once, at either end. Smaller allocations are those of the standard library,
+//! which ends the program without memory.
 
 use std::marker::PhantomData;
 

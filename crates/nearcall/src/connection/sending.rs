@@ -6,6 +6,13 @@
 //! **Invariants:** messages leave in the order in which the protocol made their headers; a header
 //! that was made is sent, kept in the outbox, or its call is ended.
 //! **Not here:** waiting until a full channel has room again (`reactor.rs`).
+//!
+//! **Invariant:** a caller that reads gets every reply. A server whose replies wait for room, more
+//! than 1 MiB of them, reads no further request from that connection until they have left; it does
+//! not spin meanwhile, and the end of the peer, deadlines, drains and switches take their course.
+//! Only a server pauses, and a client receives while it waits for room, so that two ends never wait
+//! for each other to read. *Checked by* `tests/it/backpressure`, `tests/faults/slow_peers.rs`,
+//! `tests/faults/shares.rs`.
 
 use bytes::BufMut;
 use nearcall_channel::account::Exceeded;

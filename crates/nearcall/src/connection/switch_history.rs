@@ -3,6 +3,22 @@
 //! **Invariants:** bounded in number and in bytes, whatever the peer makes of it; nothing is
 //! allocated before the first switch ends; texts of the peer have no control characters.
 //! **Not here:** how a connection switches (`switching.rs`).
+//!
+//! **Invariant:** a connection that moves to another channel sends by one channel at a time, holds
+//! two at most, and loses, doubles and reorders nothing of calls, one-way messages and streams that
+//! are under way; a switch that fails before the client's LAST leaves it where it was. The
+//! handshake takes a step when the peer says that it has taken one, so a loop watches nothing more.
+//! Connections of one thread and those that tasks share switch alike. What waits for room in the
+//! old channel leaves by it, behind it the sender's LAST; its end does not wait for that, so a
+//! server reads the new channel although its client has not read the old one, unless the replies
+//! that wait are so many that it reads nothing. A server bounds it by
+//! `Limits::switches_per_minute_max`, 0 to forbid it, and a client that does not do its part within
+//! `Limits::switch_timeout` is refused, loses the second channel, or, if it still needs it, the
+//! connection; all are counted. A client gives up in that time what its server has asked for, or
+//! invited it to, and does not do. *Checked by* `tests/it/switching.rs`,
+//! `tests/it/async_client/switches.rs`, `tests/it/half_switches.rs`, `tests/it/switch_history.rs`,
+//! `tests/stress`, `tests/faults/killed_switches.rs`, and for minutes by `cargo xtask switch-storm`
+//! and `cargo xtask kill-storm`.
 
 use std::collections::VecDeque;
 use std::fmt;

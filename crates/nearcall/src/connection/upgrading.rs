@@ -12,6 +12,15 @@
 //! need not have begun there. **Not here:** why no other process gets in between
 //! (`handshake/meeting.rs` of `nearcall-channel`), the switch (`switching.rs`), which connections
 //! do so (`clients/upgrading.rs`).
+//!
+//! **Invariant:** a connection over `tcp://` moves to shared memory without a call that waits for
+//! it, and none fails by it; its peer stays a `Peer::Remote` that is not trusted. The client asks
+//! for an invitation (`nearcall.v1.Server/Meet`) behind its first request, or when a call has ended
+//! if all places were taken, comes to the meeting when the reply has come, and begins a switch
+//! there; of a connection that tasks share the driver does that as soon as it is open. A switch
+//! that the program asks for before that has ended begins when it has. *Checked by*
+//! `tests/it/upgrades.rs`, `tests/it/async_client/upgrades.rs`, `tests/it/hostile_switches.rs`,
+//! `tests/faults/meetings.rs`.
 
 use std::io;
 

@@ -5,6 +5,12 @@
 //! meanwhile, since a closure or a task may run rounds of its own; what may do so
 //! waits while services, closures and tasks run inside each other to the largest depth.
 //! **Not here:** posting (`tasks/mailbox.rs`), tasks (`tasks/executor.rs`).
+//!
+//! **Invariant:** a post to a loop writes its descriptor only while the loop sleeps, and no post,
+//! wake-up of a task, deadline of the driver or end of a closed client's connection is lost.
+//! *Checked by* loom in `crates/nearcall-channel/src/wake_flags.rs`,
+//! `crates/nearcall-channel/src/posted_flag.rs`, `crates/nearcall-channel/src/due_time.rs` and
+//! `crates/nearcall-channel/src/last_use.rs`, and by `tests/it/services`.
 
 use std::collections::VecDeque;
 

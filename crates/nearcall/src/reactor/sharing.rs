@@ -7,6 +7,12 @@
 //! that was idle has not saved anything up; with clients of one user nothing is timed.
 //! **Not here:** turns (`turns.rs`), connections that are polled (`busy.rs`), shares of memory and
 //! descriptors (accounts, in `nearcall-channel`).
+//!
+//! **Invariant:** the errors and the excess load of one peer affect that peer only. A turn is a few
+//! messages, every queue is bounded, and a handshake delays no other connection. While clients of
+//! several users are connected their turns are timed, and the user that has used least comes first.
+//! *Checked by* `tests/it/bad_input`, `a_client_that_floods_does_not_hold_up_another`,
+//! `many_busy_connections_of_one_user_delay_another_by_one_turn`.
 
 use std::collections::{BTreeMap, VecDeque};
 

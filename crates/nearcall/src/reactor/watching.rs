@@ -4,6 +4,11 @@
 //! before it was looked at; a loop sleeps in at most one connection.
 //! **Not here:** rounds (`reactor.rs`), which are busy (`busy.rs`), the mechanisms
 //! (`nearcall-channel`).
+//!
+//! **Invariant:** a loop takes no connection for armed whose announced sleep has ended: whatever
+//! sends by a channel, or only looks for room, notes that with the loop. *Checked by*
+//! `tests/it/streams/slow.rs`, and by `cargo xtask switch-storm`, where one channel is full again
+//! and again.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

@@ -4,6 +4,10 @@
 //! user and for root, as the kernel reports the caller; callers of other machines learn nothing of
 //! the process.
 //! **Not here:** what a server knows of itself (`state.rs`), the interface (`control.rs`).
+//!
+//! **Invariant:** every server answers `nearcall.v1.Server`, and no registered object takes calls
+//! away from it; what concerns other users is for the server's own user and root. *Checked by*
+//! `tests/it/built_in.rs`, `tests/faults/names.rs`.
 
 use std::rc::{Rc, Weak};
 use std::sync::Arc;

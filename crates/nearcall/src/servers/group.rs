@@ -4,6 +4,12 @@
 //! the first failure is the one that is reported.
 //! **Not here:** the connections of the loops (`reactor/census.rs`), what a loop does
 //! (`loop_thread.rs`).
+//!
+//! **Invariant:** the limits of a server hold over all of its loops together, and it ends as a
+//! whole: a loop that fails ends the others. A drain ends when no call is under way and no one-way
+//! message is, wherever its method runs; it does not wait for the loop that it was called in.
+//! *Checked by* `limits_hold_for_all_loops_together`, `src/servers/running.rs`,
+//! `tests/it/server_threads/drains.rs`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

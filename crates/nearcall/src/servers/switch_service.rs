@@ -4,6 +4,16 @@
 //! each answers when it does; the caller gets its answer by its time at the latest, unless a method
 //! keeps a loop.
 //! **Not here:** who may do that (`built_in.rs`), asking one client (`connection/switch_asks.rs`).
+//!
+//! **Invariant:** a request that clients switch (`Switch` of the built-in service) gets one answer
+//! about each connection, by the time that it gives, and no loop waits for a client: asks go out a
+//! few at a time, posted to the loop of each connection, and the answer is sent by whichever loop
+//! is the last. A client follows unless its program forbids it (`ClientBuilder::follow_asks`), in
+//! its loop at once and without a loop when it calls; a connection that tasks share follows when
+//! its driver or a task next receives, which is at once unless the last call found its reply amid
+//! its looks and left the connection unarmed. A loop and a driver follow to mechanisms that they
+//! can wait for (`Host::can_wait_for`). *Checked by* `tests/it/switch_asks.rs`,
+//! `tests/it/async_client/asks.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -6,6 +6,11 @@
 //! call ends, every client succeeds, and nothing is left of anything.
 //! `cargo xtask simulate --hours N` runs more seeds, `--seed N` one of them. A failure prints its
 //! seed. Only with `--cfg simulation`; see `nearcall_os::simulation`.
+//!
+//! **Invariant:** whatever system calls fail and whichever ends stop or die, a call is served once
+//! at most, one that was answered was served, no byte of one client reaches another; and when
+//! nothing fails any more, every call ends and nothing is left. *Checked by* `tests/simulation`,
+//! which compares the books of both sides at the end; for longer by `cargo xtask simulate`.
 #![cfg(simulation)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a run reports")]

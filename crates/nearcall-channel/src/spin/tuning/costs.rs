@@ -50,7 +50,7 @@ pub enum Pace {
 }
 
 impl EndPlacement {
-    /// Both.
+    /// Both placements, in the order of the file.
     pub const ALL: [Self; 2] = [Self::TwoCpus, Self::OneCpu];
 
     /// Returns the word for it in a file.
@@ -64,7 +64,7 @@ impl EndPlacement {
 }
 
 impl Pace {
-    /// Both.
+    /// Both paces, in the order of the file.
     pub const ALL: [Self; 2] = [Self::Busy, Self::Rare];
 
     /// Returns the word for it in a file.
