@@ -21,7 +21,7 @@ use crate::floor::{Floor, alone};
 use crate::launch::Role;
 use crate::run::{EffectiveSize, ROOM_BYTES};
 
-/// A client's end of a mechanism, and what is told of it.
+/// A client's end of a mechanism, and what is reported of it.
 pub(crate) struct Connection {
     pub(crate) end: ChannelEnd,
     pub(crate) set_up_ns: u64,

@@ -84,7 +84,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// What an experiment has that says nothing else.
+    /// The defaults of a row.
     const BASE: Self = Self {
         name: "",
         summary: "",

@@ -3,7 +3,7 @@
 //! Workers are processes of our own program.
 //! **Invariants:** those that [`Loads::start`] started are gone when the [`Workers`] are, whatever
 //! happened between; if this process dies, the kernel ends them. A load that is less than was asked
-//! for is told as it was ([`LoadAchieved::not_reached`]).
+//! for is reported as it was ([`LoadAchieved::not_reached`]).
 //! **Not here:** what a worker does (`load/worker.rs`), a duty cycle (`load/duty.rs`), what figures
 //! become of the samples (`load/achieved.rs`).
 //!

@@ -2,7 +2,7 @@
 //!
 //! Several launches of the same two processes, each for one purpose, since looking disturbs: one
 //! run undisturbed for times, CPU time and switches; one watched by ptrace for system calls and the
-//! bytes that they copy; one sampled by perf. What is not permitted or not there is told with how
+//! bytes that they copy; one sampled by perf. What is not permitted or not there is listed with how
 //! to permit it, and nothing fails for want of it.
 //! Not here: the text for people (`profile/table.rs`), what a mechanism declares
 //! (`nearcall_channel::mechanism`), what `perf stat` and `perf report` tell of either process.

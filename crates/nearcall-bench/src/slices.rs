@@ -4,7 +4,7 @@
 //! random order, so that what the machine does meanwhile falls on all alike, and the ratio of two
 //! cells of a launch is that of neighbours in time. A cell's first slice warms it up. The client
 //! says over a line of its own, which is silent during a slice, whose turn it is.
-//! **Invariants:** a failure is told as that of the cell whose turn it was.
+//! **Invariants:** a failure is reported as that of the cell whose turn it was.
 //! **Not here:** the loops of a slice (`exchange/`), which cells share a launch (`runner.rs`).
 
 use nearcall_channel::{Address, Listener};
@@ -101,7 +101,7 @@ fn measure(
             };
             let job = Job { part, budget_ns, ..session::job(request, cell) };
             let measured = slice(&job, ends, meeting, at).inspect_err(|failure| {
-                // Should this fail, the failure itself is told all the same.
+                // Should this fail, the failure itself is reported all the same.
                 drop(session::write(&WorkerMessage::Cell { cell, outcome: Err(failure.clone()) }));
             })?;
             if let Ok(slices) = &mut found[at] {

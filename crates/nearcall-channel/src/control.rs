@@ -226,7 +226,7 @@ impl Control {
         }
         let mut buffer = [0; HANDSHAKE_PACKET_BYTES_MAX];
         let received = match receive(&mut buffer) {
-            // An end that left something unread is told of once, before the packets still here.
+            // An end that left something unread is reported once, before the packets still here.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(&mut buffer),
             received => received,
         };

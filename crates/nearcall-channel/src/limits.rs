@@ -215,8 +215,8 @@ pub(crate) const POLLS_PER_CLOCK: u32 = 64;
 
 /// A spin lasts as long as so many wake-ups. With one, spinning and then sleeping costs at most
 /// twice the better of both. But an answer takes the other end's wake-up and its work, so that an
-/// end that gives up earlier never meets one that is awake; and a wake-up is dearer the longer a
-/// CPU was idle, than it is when it is measured.
+/// end that gives up earlier never meets one that is awake; and a wake-up costs more
+/// after a long idle time of its CPU than when it was measured.
 pub(crate) const WAKE_UPS_PER_SPIN: u64 = 5;
 
 /// A twentieth of a CPU, at worst, for waits that cannot be foreseen. What can be foreseen costs

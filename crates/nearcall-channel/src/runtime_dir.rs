@@ -23,7 +23,7 @@ use thiserror::Error;
 
 use crate::error::debug_as_display;
 
-/// The directory is not one that only this user may change, which no waiting mends.
+/// The directory is not one that only this user may change, which retrying cannot fix.
 #[derive(Error)]
 #[error(
     "the runtime directory {} cannot be trusted: {why}; mend it, or set NEARCALL_RUNTIME_DIR to \
@@ -37,7 +37,7 @@ pub(crate) struct Untrusted {
 
 debug_as_display!(Untrusted);
 
-/// The socket of a name has a path that no unix socket can have, which no waiting mends.
+/// The socket of a name has a path that no unix socket can have, which retrying cannot fix.
 #[derive(Error)]
 #[error("{0}")]
 pub(crate) struct PathTooLong(String);

@@ -372,7 +372,7 @@ impl<D: Doorbell> ShmTransport<D> {
             });
         }
         if D::LAZY_COMMIT {
-            // Who only sends comes by here once in a window.
+            // A sender that never receives gets here once per window.
             self.check_other_end();
         }
         let Memory { own, peer } = &self.memory;

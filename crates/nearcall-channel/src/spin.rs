@@ -140,7 +140,7 @@ impl Spinner {
     /// Takes in what has changed around us since.
     #[cold]
     fn recalibrate(&mut self) {
-        // Whoever sleeps so often lives long enough for it to be worth the while.
+        // Only long-lived ends sleep this often, so measuring again pays.
         if wake_up::measure_beside() {
             self.budget.set_limit_ns(limit_ns(self.options, wake_up::known()));
         }

@@ -7,7 +7,7 @@
 //! median of the round trips, or their minimum where the study reports the minimum; claims about
 //! maxima, first exchanges and occasional large values use just these. Then it is judged again by
 //! the study's own statistic, and at other placements where the study does not state one; a verdict
-//! that differs is told in the evidence. If the figures for the first way of looking are missing,
+//! that differs is named in the evidence. If the figures for the first way of looking are missing,
 //! the next one judges, and the evidence says which.
 //!
 //! Whatever a claim needs and the evidence lacks makes it SKIPPED, with the name of what is

@@ -7,7 +7,7 @@ use crate::evidence::{Evidence, Facts, Key, Load, Place, Quantity, Series};
 use crate::protocol::Line;
 use crate::run::{Cell, Kind, Skipped, StudyFacts};
 
-/// The evidence of measured cells. What was skipped is told by the papers' names in `lines`.
+/// The evidence of measured cells. What was skipped is listed by the papers' names in `lines`.
 pub(crate) fn evidence(
     cells: &[Cell],
     skipped: &[Skipped],

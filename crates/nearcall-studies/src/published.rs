@@ -1,7 +1,7 @@
 //! What the studies printed: their figures and what they claim.
 //!
 //! Read from `data/*.csv`, which are part of the program; a row is one printed figure. A
-//! figure that the paper itself gives as `NA` has no value. Claims are told in our words. Verdicts
+//! figure that the paper itself gives as `NA` has no value. Claims are in our words. Verdicts
 //! on them are in `claims.rs`.
 
 use std::sync::LazyLock;

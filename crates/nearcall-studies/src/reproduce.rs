@@ -108,7 +108,7 @@ fn conclude_studies(
     }
 }
 
-/// A load that was not reached is told; its cells count all the same.
+/// A load that was not reached is reported; its cells count all the same.
 fn warn_of_loads(run: &mut Run) {
     let loaded = || run.study_cells.iter().filter(|cell| cell.load != "idle");
     let short = |cell: &&Cell| cell.tags.iter().any(|tag| tag == "load_not_reached");

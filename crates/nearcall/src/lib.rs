@@ -105,9 +105,9 @@
 // Generated code names the crate, and some of it is in the crate itself.
 extern crate self as nearcall;
 
-// The files, in order: a file uses those above it, and its own children. A loop, its connections and
-// what they share belong to one thread, by `Rc` and `Cell`; the layers for several threads and for
-// async programs stand on the same connection.
+// The files, in order: a file uses those above it, and its own children. A loop, its connections
+// and what they share belong to one thread, by `Rc` and `Cell`; the layers for several threads and
+// for async programs stand on the same connection.
 //
 // - refusals.rs: what a server refuses: counters by kind and user of bounded size, and a limited
 //   number of lines for the subscriber of `tracing`; the library itself writes nothing

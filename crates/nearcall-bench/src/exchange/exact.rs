@@ -2,7 +2,7 @@
 //!
 //! No warm-up and no time that has to be filled: the first exchange is one of those that count.
 //! The time of a cell is only a limit, so that one slow cell does not take the whole run; what was
-//! done until then is told.
+//! done until then is reported.
 
 use std::hint::black_box;
 use std::time::Duration;

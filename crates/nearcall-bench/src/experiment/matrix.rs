@@ -1,7 +1,7 @@
 //! From every CPU to every other: the client on one, the server on the other.
 //!
 //! Both directions of a pair are measured, since they can differ.
-//! **Invariants:** a pair that was left out is told, with the reason.
+//! **Invariants:** a pair that was left out is listed, with the reason.
 //! **Not here:** which pairs are taken where all would be too many (`matrix/pairs.rs`).
 
 mod pairs;

@@ -125,7 +125,7 @@ fn shapes(plan: &BenchPlan, size: u64) -> Vec<Shape> {
     }
 }
 
-/// Each floor cell that something is compared with, each once; in a tour also those that are told
+/// Each floor cell that something is compared with, each once; in a tour also those that are shown
 /// beside the mechanisms.
 fn floors(plan: &BenchPlan, measured: &[CellSpec]) -> Vec<CellSpec> {
     let mut floors: Vec<CellSpec> = measured.iter().filter_map(floor_of).collect();
@@ -181,7 +181,7 @@ const QUICK_SIZES: [u64; 2] = [8, 64 << 10];
 /// With `--quick`.
 const QUICK_THROUGHPUT_SIZES: [u64; 1] = [8];
 
-/// The floors of copying are told at this size too.
+/// The floors of copying are measured at this size too.
 const LARGE_BYTES: u64 = 1 << 20;
 
 /// From this size on the tour sends there and gets an empty reply.

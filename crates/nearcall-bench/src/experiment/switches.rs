@@ -35,7 +35,7 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
         let route = Route::Looped(mechanism);
         CellSpec::empty_call(route, route.usual_wait())
     };
-    // What cannot be measured at all is told once.
+    // What cannot be measured at all is listed once.
     let none = Wanted {
         mechanisms: &all,
         waits: |mechanism| vec![Route::Looped(mechanism).usual_wait()],

@@ -24,7 +24,7 @@ pub(crate) struct Launches<'a> {
 }
 
 impl Launches<'_> {
-    /// Runs both ends once and gives what the client measured. `started` is told of each process
+    /// Runs both ends once and gives what the client measured. `started` gets each process
     /// before it does anything.
     ///
     /// With `exchanges` exactly so many, without a warm-up; otherwise for `time`.

@@ -149,7 +149,7 @@ fn add_times(
     Ok(())
 }
 
-/// What each launch says by the statistics of the studies. Whose cell it is, is told later.
+/// What each launch says by the statistics of the studies. Its cell is added later.
 fn study_facts(spec: &CellSpec, launches: &[CellLaunch]) -> Result<StudyFacts, String> {
     let mut facts = StudyFacts { exchanges: spec.conditions.exchanges, ..StudyFacts::default() };
     for launch in launches {

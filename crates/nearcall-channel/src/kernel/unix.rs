@@ -144,7 +144,7 @@ impl PacketSocket for UnixPackets {
             Attempt::NonBlocking => socket::try_recv_message(&*self.socket, into),
         };
         let received = match received {
-            // An end that left something unread is told of once, before the packets still here.
+            // An end that left something unread is reported once, before the packets still here.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                 socket::try_recv_message(&*self.socket, into)
             }

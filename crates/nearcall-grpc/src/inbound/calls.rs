@@ -283,7 +283,7 @@ impl Requests {
                 Ok(())
             };
             match sent.await {
-                // Where the replies are a stream, how the call ends is told there.
+                // Where the replies are a stream, how the call ends is reported there.
                 Ok(()) => drop(stream.finish().await),
                 Err(status) => {
                     // Before the stream is dropped, which ends the replies.

@@ -52,7 +52,7 @@ impl Queue {
 
     fn make(name: &str, messages: usize, message_bytes: usize) -> anyhow::Result<Self> {
         let (name, mut error) = (CString::new(name)?, Complaint::new());
-        // SAFETY: `name` ends with a zero and `error` has the room that is told; both live until
+        // SAFETY: `name` ends with a zero and `error` has the given capacity; both live until
         // after the call, which keeps neither.
         let queue = unsafe {
             rival_boost_open(
@@ -71,7 +71,7 @@ impl Queue {
     pub(crate) fn send(&self, message: &[u8]) -> anyhow::Result<()> {
         let (start, mut error) = (message.as_ptr().cast(), Complaint::new());
         // SAFETY: the pointer is a queue that is closed only on drop; `message` and `error` have
-        // the room that is told and live until after the call.
+        // the given capacity and live until after the call.
         let sent = unsafe {
             rival_boost_send(
                 self.0.as_ptr(),

@@ -105,7 +105,7 @@ impl Judged<'_> {
                 }
                 lacked => why_not(&candidate, runs).unwrap_or_else(|| match lacked {
                     Some(objective) => format!("no {} that fits", objective.figure().0),
-                    None => "nothing tells whether it keeps the rate".to_owned(),
+                    None => "no cell shows whether it keeps the rate".to_owned(),
                 }),
             };
             self.unmeasured.push(Unmeasured { candidate, why });

@@ -205,7 +205,7 @@ fn tie_break(a: &Row, b: &Row) -> std::cmp::Ordering {
 const ALIKE_MAX: f64 = 1.03;
 
 /// What cannot be told from the cheapest, and spares the user no burden, is chosen instead only if
-/// it is no dearer than this: within a wide interval the figure is still the best guess.
+/// it costs no more than this: within a wide interval the figure is still the best guess.
 pub(super) const TIE_MAX: f64 = 1.05;
 
 /// Fewer rounds give no interval that is worth it.

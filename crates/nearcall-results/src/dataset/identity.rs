@@ -3,7 +3,7 @@
 //!
 //! **Invariants:** the name follows from what is published of the run and this program knows, and
 //! from nothing else. The same run with and without its host name, or with the path it was stored
-//! at, has one name; so has the same archive under another name. The hash tells runs apart and
+//! at, has one name; so has the same archive under another name. The hash distinguishes runs and
 //! proves nothing. The published text keeps fields that this program does not know, and the digits
 //! of every number.
 

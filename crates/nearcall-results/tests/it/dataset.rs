@@ -1,4 +1,4 @@
-//! A folder of runs: what comes in, what is recognised, what never meets, and the flat table.
+//! A directory of runs: what comes in, what is recognised, what never meets, and the flat table.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use nearcall_results::run::{Cell, Kind, Run};
 
 use crate::table::{check_golden, empty, latency, stored};
 
-/// An empty folder; gone when dropped.
+/// An empty directory; gone when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -85,7 +85,7 @@ fn a_run_lies_where_its_content_says_without_what_tells_about_people() {
         (stored.cells, run_id(&first)),
         (first.cells.clone(), run_id(&Run::parse(&text).unwrap()))
     );
-    // Nothing but the folder of the machine: no list that could go out of step.
+    // Nothing but the directory of the machine: no list that could go out of step.
     let names: Vec<_> = fs::read_dir(data.directory()).unwrap().collect();
     assert_eq!(names.len(), 1);
 
@@ -192,7 +192,7 @@ fn two_machines_under_one_id_never_share_a_directory() {
     let error = data.add(&[folder.store("other.json", &other)], false).unwrap_err().to_string();
     assert!(error.contains(&format!("other.json: another machine has the id {A}")), "{error}");
     assert_eq!(data.places().unwrap().len(), 1);
-    // What people shorten before they publish a run tells no machines apart.
+    // What people shorten before they publish a run distinguishes no machines.
     let mut shortened = run(A, 7);
     shortened.machine.kernel_command_line = "quiet".to_owned();
     data.add(&[folder.store("shortened.json", &shortened)], false).unwrap();
@@ -268,7 +268,7 @@ fn an_export_has_every_cell_of_every_run() {
     }
     let text = fs::read_to_string(&csv).unwrap();
     assert_eq!(text.lines().count(), 10);
-    // The machine of each row is the folder of its file.
+    // The machine of each row is the directory of its file.
     for line in text.lines().skip(1) {
         let id = line.split(',').next().unwrap();
         assert!(line.contains(&format!(",native,{id}/")), "{line}");

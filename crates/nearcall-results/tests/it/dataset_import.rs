@@ -17,7 +17,7 @@ use tar::{Builder, EntryType, Header};
 use crate::dataset::Folder;
 use crate::table::{PAGE, check};
 
-/// Names below the archive's own folder, and texts.
+/// Names below the archive's own directory, and texts.
 type Files = Vec<(String, String)>;
 
 fn logs() -> Files {

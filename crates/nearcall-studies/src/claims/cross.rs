@@ -35,7 +35,7 @@ fn x01(evidence: &Evidence) -> Answer {
 }
 
 /// Chosen as what can be true or false: at 64 KiB the buffer that copies byte by byte loses to pipe
-/// and TCP, and the one with semaphores beats both. Each crossover is told beside it.
+/// and TCP, and the one with semaphores beats both. Each crossover is shown beside it.
 fn x02(evidence: &Evidence) -> Answer {
     let mut findings = Vec::new();
     for (study, quicker, slower) in [

@@ -96,7 +96,7 @@ pub(super) enum Look {
     Reply(Range<usize>),
     /// Nothing yet; it pays to look on.
     Nothing,
-    /// No more looks: it has come, in another form, or is waited for.
+    /// Stop polling: the reply is stored, or the task waits for it.
     Over,
 }
 

@@ -102,7 +102,7 @@ fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> 
     let outcome = cma::read_of(&*pidfd, pid, address, &mut read);
     outcome.map_err(|error| Unsupported::CrossMemory(error.into()))?;
     if read != *cookie {
-        // The number of whoever made the connection, which was then given to another process.
+        // The pid of the connector was given to another process since.
         return Err(Unsupported::NotTheConnector { pid }.into());
     }
     let bytes = usize::try_from(length).map_err(|_| OpenError::bad_parts("too much memory"))?;

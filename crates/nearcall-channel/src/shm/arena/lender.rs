@@ -260,8 +260,8 @@ impl Lender {
         }
     }
 
-    /// Returns why there was no slot. Without another look: what has come back since would make it
-    /// say that nothing is out.
+    /// Returns why there was no slot. It does not read again: slots that were returned meanwhile
+    /// would falsify the message.
     #[cold]
     fn all_out(&self) -> LoanError {
         let (here, there) = self.known_slots_out();

@@ -1,6 +1,6 @@
 //! The clocks beside what two studies printed of theirs.
 //!
-//! One block for each question: what a reading costs, what it tells apart, how far a sleep is off,
+//! One block for each question: what a reading costs, what it resolves, how far a sleep is off,
 //! whether the clocks agree.
 
 use super::grid::{Align, Grid, clean};
@@ -57,7 +57,7 @@ fn print_overhead(out: &mut Document, found: &ClockFindings) {
 }
 
 fn print_resolution(out: &mut Document, found: &ClockFindings) {
-    out.part("What it tells apart");
+    out.part("What it resolves");
     out.table(&RESOLUTION, &found.clocks);
     out.note(RESOLUTION_LEGEND);
 }
