@@ -11,8 +11,8 @@
 //! example and checks its last line.
 //!
 //! **Invariant:** the client in Python uses nothing but its standard library and what
-//! `docs/protocol.md` says. *Checked by* `tests/it/plain_client.rs`, which also sends the golden
-//! bytes of that document to real servers.
+//! `docs/book/src/reference/protocol.md` says. *Checked by* `tests/it/plain_client.rs`, which also
+//! sends the golden bytes of that document to real servers.
 #![forbid(unsafe_code)]
 
 /// The code in README.md is compiled.

@@ -16,6 +16,8 @@ use nearcall_os::clock;
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::support::{Service, everything, unique_address};
 
+pub use crate::tasks::wait_until;
+
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -161,16 +163,6 @@ fn call_until(address: &str, calls: &AtomicUsize, ends: &AtomicBool) {
         assert_eq!(reply.expect("the good client must not notice").number, number);
         calls.fetch_add(1, Ordering::Relaxed);
         clock::pause(Duration::from_micros(200));
-    }
-}
-
-/// Waits until `done`, and fails when that takes too long.
-#[track_caller]
-pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = clock::now() + PATIENCE;
-    while !done() {
-        assert!(clock::now() < end, "timed out waiting for {what}");
-        clock::pause(Duration::from_micros(500));
     }
 }
 

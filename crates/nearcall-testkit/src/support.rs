@@ -16,7 +16,7 @@ use nearcall::{Client, Code, Context, EventLoop, Limits, Server, Status};
 use nearcall_wire::Hello;
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
-use crate::observed::wait_until;
+use crate::tasks::wait_until;
 
 /// The greeting of a client that writes its messages by hand.
 pub fn hello(version_min: u16, version_max: u16) -> Vec<u8> {

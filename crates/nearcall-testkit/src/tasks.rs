@@ -1,4 +1,5 @@
-//! Futures without an executor: one that blocks, one poll, and wakers that count or panic.
+//! Waiting: for a condition, and for futures without an executor, with one that blocks, one poll,
+//! and wakers that count or panic.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,6 +12,16 @@ use nearcall_os::clock;
 
 /// Longer than anything takes that is not broken.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until `done`, and fails when that takes too long.
+#[track_caller]
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = clock::now() + PATIENCE;
+    while !done() {
+        assert!(clock::now() < end, "timed out waiting for {what}");
+        clock::pause(Duration::from_micros(500));
+    }
+}
 
 /// Counts how often it is woken, and unparks the thread that has made it.
 #[derive(Debug)]
