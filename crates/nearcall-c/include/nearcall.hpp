@@ -11,8 +11,8 @@
 //
 // Which threads. Client, Caller, Attachment, Server and DeferredCall: any, also several at once.
 // Pending, ReplyStream, RequestStream, BothStreams, EventLoop and a Server in one: the thread that
-// has made it, which also destroys it; a Pending of `start_notified` and an AsyncCall: any, one at a
-// time. Call: the thread that serves it, until the service returns.
+// has made it, which also destroys it; a Pending of `start_notified` and what coroutines await and
+// read: any, one at a time. Call: the thread that serves it, until the service returns.
 //
 // Messages are classes as protoc makes them (ByteSizeLong, SerializeToArray, ParseFromArray), or
 // are encoded already: requests as anything that is a std::string_view, replies as Bytes or
@@ -334,8 +334,27 @@ class [[nodiscard]] BothStreams : public detail::Items<BothStreams<Q, R>, R> {
 };
 
 #ifdef NEARCALL_COROUTINES
+template <class Take>
+class Async;
 template <class R>
-class AsyncCall;
+class AsyncReplyStream;
+template <class Q, class R>
+class AsyncRequestStream;
+template <class Q, class R>
+class AsyncBothStreams;
+
+namespace detail {
+template <class R>
+struct TakeReply;
+template <class S>
+struct TakeStream;
+}  // namespace detail
+
+// What a coroutine awaits for the Result of a call, and for that of opening a stream.
+template <class R>
+using AsyncCall = Async<detail::TakeReply<R>>;
+template <class S>
+using Opening = Async<detail::TakeStream<S>>;
 #endif
 
 // Calls the methods of one object by their names.
@@ -422,6 +441,16 @@ class Caller {
   template <class R = Bytes, class Q>
   AsyncCall<R> async_call(const char* method, const Q& request,
                           const CallOptions& options = {}) const;
+  // Start calls that stream: `co_await` what is returned for a Result of the stream.
+  template <class R = Bytes, class Q>
+  Opening<AsyncReplyStream<R>> async_open_reply_stream(const char* method, const Q& request,
+                                                       const CallOptions& options = {}) const;
+  template <class Q = std::string_view, class R = Bytes>
+  Opening<AsyncRequestStream<Q, R>> async_open_request_stream(
+      const char* method, const CallOptions& options = {}) const;
+  template <class Q = std::string_view, class R = Bytes>
+  Opening<AsyncBothStreams<Q, R>> async_open_both_streams(const char* method,
+                                                          const CallOptions& options = {}) const;
 #endif
   template <class R = Bytes, class Q>
   Result<ReplyStream<R>> open_reply_stream(const char* method, const Q& request,
@@ -493,6 +522,11 @@ class Caller {
     const std::unique_ptr<std::function<void()>> done(static_cast<std::function<void()>*>(data));
     (*done)();
   }
+#ifdef NEARCALL_COROUTINES
+  template <class S>
+  Opening<S> async_open(const char* method, std::uint32_t shape, nearcall_view request,
+                        const CallOptions& options) const;
+#endif
   explicit Caller(nearcall_caller taken) : held_(taken) {}
   detail::Handle<nearcall_caller, nearcall_caller_free> held_;
 };

@@ -48,6 +48,7 @@ pub mod library;
 pub mod loans;
 pub mod metadata;
 mod notified;
+pub mod notified_streams;
 pub mod pending;
 mod prepared;
 pub mod results;

@@ -1,18 +1,19 @@
-//! Started calls whose end is reported to the program.
+//! Started calls, and steps of calls that stream, whose end is reported to the program.
 //!
 //! **Invariants:** what the program gives to be called is called once, by a thread of this library,
 //! which never waits for a call; the result is there before that, and is taken once.
-//! **Not here:** the handle (`pending.rs`), calls as futures (`nearcall::dynamic`).
+//! **Not here:** the handle (`pending.rs`), streams (`notified_streams.rs`), calls as futures
+//! (`nearcall::dynamic`).
 //!
-//! **Invariant:** the end of a call of `nearcall_start_notified` is reported once, also if it is
-//! cancelled; a coroutine that was destroyed does not go on. *Checked by*
-//! `c_calls_c_over_shared_memory`, `coroutines_of_cpp_await_calls`.
+//! **Invariant:** the end of a call of `nearcall_start_notified`, and of a step of a stream, is
+//! reported once, also if it is cancelled; a coroutine that was destroyed does not go on. *Checked
+//! by* `c_calls_c_over_shared_memory`, `coroutines_of_cpp_await_calls_and_streams`.
 
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::pin::Pin;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::{process, thread};
 
@@ -22,8 +23,8 @@ use nearcall::dynamic::Encoded;
 
 use crate::handles::Kind;
 
-/// How a call has ended.
-pub(crate) type Outcome = (Result<Encoded, Status>, ReplyMetadata);
+/// How a call or a step has ended. Only a step that receives may end well without a message.
+pub(crate) type Outcome = (Result<Option<Encoded>, Status>, ReplyMetadata);
 type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// What is called when a call has ended.
@@ -58,7 +59,7 @@ enum State {
     Taken,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -118,6 +119,11 @@ impl Notified {
         self.0.process != process::id()
     }
 
+    /// Returns what can cancel it.
+    pub(crate) fn canceller(&self) -> Canceller {
+        Canceller(Arc::downgrade(&self.0))
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.is_of_parent() || !matches!(*lock(&self.0.state), State::Running(_))
     }
@@ -125,9 +131,7 @@ impl Notified {
     /// Waits for the end, and returns the result.
     pub(crate) fn wait(&self) -> Result<Outcome, Status> {
         if self.is_of_parent() {
-            let text = "the call was started before this process was forked, and is the parent's: \
-                        start a new one here";
-            return Err(Status::failed_precondition(text));
+            return Err(of_parent());
         }
         let mut state = lock(&self.0.state);
         while matches!(*state, State::Running(_)) {
@@ -146,22 +150,49 @@ impl Notified {
     }
 }
 
+#[cold]
+pub(crate) fn of_parent() -> Status {
+    let text = "the call was started before this process was forked, and is the parent's: start a \
+                new one here";
+    Status::failed_precondition(text)
+}
+
+/// Cancels what was started, from elsewhere than its handle.
+#[derive(Default)]
+pub(crate) struct Canceller(Weak<Operation>);
+
+impl Canceller {
+    /// Ends it with `CANCELLED`, unless it has ended.
+    pub(crate) fn cancel(&self) {
+        let Some(operation) = self.0.upgrade() else { return };
+        let cancelled = (Err(Status::cancelled("its stream was freed")), ReplyMetadata::default());
+        operation.end(State::Ended(Box::new(cancelled)));
+    }
+}
+
 impl Drop for Notified {
     fn drop(&mut self) {
         if self.is_of_parent() {
             // Its end is reported there.
             return std::mem::forget(Arc::clone(&self.0));
         }
-        let before = std::mem::replace(&mut *lock(&self.0.state), State::Taken);
-        if let State::Running(work) = before {
-            drop(work);
-            self.0.has_ended.notify_all();
-            Arc::clone(&self.0).go_on();
-        }
+        self.0.end(State::Taken);
     }
 }
 
 impl Operation {
+    /// Ends it, unless it has ended.
+    fn end(self: &Arc<Self>, with: State) {
+        let mut state = lock(&self.state);
+        if matches!(*state, State::Running(_)) {
+            let work = std::mem::replace(&mut *state, with);
+            drop(state);
+            drop(work);
+            self.has_ended.notify_all();
+            Arc::clone(self).go_on();
+        }
+    }
+
     /// Returns whether the call has ended, or was cancelled.
     fn poll(self: &Arc<Self>) -> bool {
         let mut state = lock(&self.state);

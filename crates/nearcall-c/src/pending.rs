@@ -12,7 +12,7 @@ use nearcall::Status;
 use nearcall::client::PendingCall;
 use nearcall::dynamic::Encoded;
 
-use crate::border::{border, give_bytes, is_null, value_or};
+use crate::border::{Border, border, give_bytes, is_null, value_or};
 use crate::handles::{self, Kind};
 use crate::metadata::{give, nearcall_metadata};
 use crate::notified::{Notified, Outcome, Report};
@@ -81,18 +81,34 @@ pub unsafe extern "C" fn nearcall_start_notified(
             let method = at.text("method", method)?.to_owned();
             let done = done.ok_or_else(|| is_null("done"))?;
             let caller = at.notified_caller(caller, options.as_ref())?;
-            let work = async move { caller.call_with_metadata(&method, &request).await };
-            // `done` may use it, so it is written first.
-            let id = handles::next_id();
-            at.put("pending", pending, nearcall_pending { id })?;
-            let started =
-                Notified::start(work, Report { done, data }, |call| handles::add_as(id, call));
-            started.or_else(|status| {
-                at.put("pending", pending, nearcall_pending { id: 0 })?;
-                Err(status)
-            })
+            let work = async move {
+                let (reply, sent) = caller.call_with_metadata(&method, &request).await;
+                (reply.map(Some), sent)
+            };
+            start(at, work, Report { done, data }, pending, |_| {})
         })
     }
+}
+
+/// Starts something whose end is reported, and gives it a handle.
+pub(crate) fn start(
+    at: &Border,
+    work: impl Future<Output = Outcome> + Send + 'static,
+    report: Report,
+    pending: *mut nearcall_pending,
+    started: impl FnOnce(&Notified),
+) -> Result<(), Status> {
+    // The program may use it as soon as it is told of the end, so it is written first.
+    let id = handles::next_id();
+    at.put("pending", pending, nearcall_pending { id })?;
+    let keep = |operation| {
+        started(&operation);
+        handles::add_as(id, operation);
+    };
+    Notified::start(work, report, keep).or_else(|status| {
+        at.put("pending", pending, nearcall_pending { id: 0 })?;
+        Err(status)
+    })
 }
 
 /// Returns 1 if `nearcall_pending_wait` would not wait: the call has ended, or there is none.
@@ -127,7 +143,27 @@ pub unsafe extern "C" fn nearcall_pending_wait(
             at.put_if_wanted(metadata, std::ptr::null_mut);
             let (encoded, sent) = outcome(pending)?;
             at.put_if_wanted(metadata, || give(sent));
-            at.put("reply", reply, give_bytes(encoded?.into_bytes()))
+            at.put("reply", reply, give_bytes(encoded?.unwrap_or_default().into_bytes()))
+        })
+    }
+}
+
+/// Waits for the end of `nearcall_stream_start_receive` and frees it, as `nearcall_stream_receive`
+/// does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nearcall_pending_wait_item(
+    pending: nearcall_pending,
+    item: *mut nearcall_bytes,
+    has_item: *mut u32,
+) -> *mut nearcall_status {
+    // SAFETY: the rules of the header.
+    unsafe {
+        border(|at| {
+            at.put("item", item, give_bytes(Bytes::new()))?;
+            at.put("has_item", has_item, 0)?;
+            let received = outcome(pending)?.0?;
+            at.put("has_item", has_item, received.is_some().into())?;
+            at.put("item", item, give_bytes(received.unwrap_or_default().into_bytes()))
         })
     }
 }
@@ -137,7 +173,8 @@ fn outcome(pending: nearcall_pending) -> Result<Outcome, Status> {
         Ok(pending) => {
             let call = pending.0.take();
             let call = call.ok_or_else(|| Status::failed_precondition("it is waited for"))?;
-            Ok(call.wait_with_metadata())
+            let (reply, sent) = call.wait_with_metadata();
+            Ok((reply.map(Some), sent))
         }
         Err(none) => handles::take::<Notified>(pending.id).map_err(|_| none)?.wait(),
     }

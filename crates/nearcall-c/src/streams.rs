@@ -1,7 +1,8 @@
 //! Calls that stream, at the caller's end.
 //!
 //! **Invariants:** a stream that is freed before its end is cancelled.
-//! **Not here:** the service's end (`service.rs`).
+//! **Not here:** the service's end (`service.rs`), streams whose steps are reported
+//! (`notified_streams.rs`).
 
 use std::cell::RefCell;
 use std::ffi::c_char;
@@ -15,6 +16,7 @@ use nearcall::stream::{ReplyStream, RequestStream};
 use crate::border::{Border, border, give_bytes};
 use crate::handles::{self, Kind};
 use crate::metadata::{give, nearcall_metadata};
+use crate::notified_streams::NotifiedStream;
 use crate::status::nearcall_status;
 use crate::types::{
     nearcall_bytes, nearcall_call_options, nearcall_caller, nearcall_stream, nearcall_view,
@@ -228,7 +230,12 @@ pub unsafe extern "C" fn nearcall_stream_trailers(
     metadata: *mut *mut nearcall_metadata,
 ) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
-    unsafe { border(|at| read(at, stream, metadata, |replies| replies.metadata())) }
+    unsafe {
+        border(|at| match handles::get::<NotifiedStream>(stream.id) {
+            Ok(stream) => at.put("metadata", metadata, give(stream.trailers()?)),
+            Err(_) => read(at, stream, metadata, |replies| replies.metadata()),
+        })
+    }
 }
 
 fn read(
@@ -248,5 +255,12 @@ fn read(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_stream_free(stream: nearcall_stream) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
-    unsafe { border(|_| handles::take_local::<Stream>(stream.id).map(drop)) }
+    unsafe {
+        border(|_| {
+            let freed = handles::take_local::<Stream>(stream.id).map(drop);
+            freed.or_else(|none| {
+                handles::take::<NotifiedStream>(stream.id).map(drop).map_err(|_| none)
+            })
+        })
+    }
 }

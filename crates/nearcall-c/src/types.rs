@@ -88,7 +88,7 @@ pub struct nearcall_caller {
 }
 
 /// A call that was started: by `nearcall_start` for the thread that has started it, by
-/// `nearcall_start_notified` for any thread.
+/// `nearcall_start_notified` for any thread; or a step of a stream, for any thread.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct nearcall_pending {
@@ -104,7 +104,7 @@ pub struct nearcall_loan {
     pub id: u64,
 }
 
-/// A call that streams. For the thread that has opened it.
+/// A call that streams. For the thread that has opened it; of `nearcall_open_notified`: for any.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct nearcall_stream {

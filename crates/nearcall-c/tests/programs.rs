@@ -45,30 +45,36 @@ impl Language {
         program.get_or_init(|| self.compile(name, &tests.join(source), &[])).as_deref()
     }
 
-    /// Compiles a program, beside this test, where Cargo has put the library.
+    /// Compiles a program by the compiler that is the default.
     fn compile(self, name: &str, source: &Path, more: &[&str]) -> Option<PathBuf> {
         let (compiler, standard) = match self {
             C => ("cc", "-std=c11"),
             Cpp => ("c++", "-std=c++17"),
         };
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-        let program = directory.join(name);
-        let made = directory.join(format!("{name}.{}", std::process::id()));
-        let mut command = Command::new(compiler);
-        command.args([standard, "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
-        command.args(more).arg("-I").arg(root.join("include")).arg(source);
-        command.arg("-o").arg(&made).arg("-L").arg(&directory).args(["-lnearcall_c", "-ldl"]);
-        command.arg(format!("-Wl,-rpath,{}", directory.display()));
-        let Ok(output) = command.output() else {
-            println!("SKIPPED: there is no compiler `{compiler}` here");
-            return None;
-        };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // Another run of these tests may start the same at this time.
-        fs::rename(made, &program).unwrap();
-        Some(program)
+        compile_by(compiler, name, source, &[&[standard], more].concat())
     }
+}
+
+/// Compiles a program, beside this test, where Cargo has put the library; `None` without that
+/// compiler.
+fn compile_by(compiler: &str, name: &str, source: &Path, more: &[&str]) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let program = directory.join(name);
+    let made = directory.join(format!("{name}.{}", std::process::id()));
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
+    command.args(more).arg("-I").arg(root.join("include")).arg(source);
+    command.arg("-o").arg(&made).arg("-L").arg(&directory).args(["-lnearcall_c", "-ldl"]);
+    command.arg(format!("-Wl,-rpath,{}", directory.display()));
+    let Ok(output) = command.output() else {
+        println!("SKIPPED: there is no compiler `{compiler}` here");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Another run of these tests may start the same at this time.
+    fs::rename(made, &program).unwrap();
+    Some(program)
 }
 
 /// A program that was started.
@@ -224,20 +230,22 @@ fn the_header_for_cpp_compiles_without_warnings() {
     }
 }
 
+/// By every compiler that is here.
 #[test]
-fn coroutines_of_cpp_await_calls() {
+fn coroutines_of_cpp_await_calls_and_streams() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cpp/coroutines.cpp");
-    let (Some(client), Some(server)) =
-        (Cpp.compile("coroutines-c++", &source, &["-std=c++20"]), Cpp.program())
-    else {
-        return;
-    };
-    let directory = Directory::new();
-    let (server, address) = serve(server, &directory, &unique_address());
-    let client = Program::start(&client, &[&address]);
-    assert_eq!(client.line(), "called");
-    client.finish();
-    server.finish();
+    let Some(server) = Cpp.program() else { return };
+    for compiler in ["g++", "clang++"] {
+        let name = format!("coroutines-{compiler}");
+        let program = compile_by(compiler, &name, &source, &["-std=c++20"]);
+        let Some(client) = program else { continue };
+        let directory = Directory::new();
+        let (server, address) = serve(server, &directory, &unique_address());
+        let client = Program::start(&client, &[&address]);
+        assert_eq!(client.line(), "called");
+        client.finish();
+        server.finish();
+    }
 }
 
 #[test]

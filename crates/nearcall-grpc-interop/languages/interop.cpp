@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -196,7 +197,7 @@ class Calls {
     if (is("notice", 1)) return name_of(attachment_.value().wait(milliseconds(words[1]))->cause);
     if (is("switch", 1)) return check(client_.switch_to(address_, words[1], kPatience));
     if (name == "switching") return switching(words);
-    complain("there is no such command");
+    throw std::invalid_argument("there is no such command");
   }
 
  private:
@@ -356,6 +357,8 @@ std::string answer(Calls& calls, const Words& words) {
   } catch (const nearcall::Error& error) {
     const Status& status = error.status();
     return nearcall::code_name(status.code()) + (" " + hex(status.message()));
+  } catch (const std::invalid_argument& error) {
+    return nearcall::code_name(Code::InvalidArgument) + (" " + hex(error.what()));
   }
 }
 
@@ -365,6 +368,8 @@ int run_client(const std::string& address) {
     std::istringstream from(line);
     Words words;
     for (std::string word; from >> word;) words.push_back(word);
+    // An empty line is answered as well.
+    if (words.empty()) words.emplace_back();
     std::cout << answer(calls, words) << std::endl;
   }
   return 0;

@@ -8,6 +8,7 @@
 """
 
 import contextlib
+import inspect
 import itertools
 import queue
 import sys
@@ -223,10 +224,15 @@ class Calls:
         self.channel.switch(mechanism, timeout=PATIENCE)
 
 
-def answer(calls, name, *words):
+def answer(calls, name="", *words):
     """Does what a line says, and returns the answer."""
+    method = getattr(Calls, name.replace("-", "_"), None)
     try:
-        results = getattr(calls, name.replace("-", "_"))(*words)
+        inspect.signature(method).bind(calls, *words)
+    except TypeError:
+        return f"INVALID_ARGUMENT {b'there is no such command'.hex()}"
+    try:
+        results = method(calls, *words)
         return " ".join(map(str, itertools.chain(["OK"], results or ())))
     except nearcall.RpcError as error:
         return f"{error.code().name} {error.details().encode().hex()}"

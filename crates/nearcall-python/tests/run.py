@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Builds the Python package into a virtual environment below the target directory, generates the
-code of the tests, and runs them: `tests/run.py [--release] [TEST...]`.
+code of the tests, and runs them: `tests/run.py [--release] [TEST...]`. The wheel of a release has the
+program `nearcall` as well.
 
 `cargo xtask languages` runs it. It needs python3 with venv, and a network or a cache of pip the
 first time."""
@@ -11,11 +12,12 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 TESTS = pathlib.Path(__file__).resolve().parent
 CRATE = TESTS.parent
 ROOT = CRATE.parent.parent
-TOOLS = ["maturin>=1.7,<2", "protobuf", "grpcio-tools", "numpy"]
+TOOLS = ["maturin>=1.7,<2", "protobuf", "grpcio-tools", "numpy", "wheel"]
 PROTOS = [
     ("crates/nearcall-examples/proto", "thermostat.proto"),
     ("crates/nearcall-examples/proto", "house.proto"),
@@ -37,21 +39,37 @@ def prepare(work):
     python = work / "venv" / "bin" / "python"
     if not python.exists():
         run(sys.executable, "-m", "venv", work / "venv")
-    have = subprocess.run([python, "-c", "import grpc_tools, maturin, numpy"], capture_output=True)
+    have = subprocess.run([python, "-c", "import grpc_tools, maturin, numpy, wheel"], capture_output=True)
     if have.returncode != 0:
         run(python, "-m", "pip", "install", "--quiet", *TOOLS)
     return python
 
 
-def build(python, work, target, profile):
-    """Builds the package and installs it."""
+def add_program(python, wheel, program):
+    """Puts the program into a wheel, for the directory of programs of whoever installs it."""
+    with tempfile.TemporaryDirectory() as directory:
+        run(python, "-m", "wheel", "unpack", wheel, "--dest", directory)
+        unpacked = next(pathlib.Path(directory).iterdir())
+        scripts = unpacked / f"{unpacked.name}.data" / "scripts"
+        scripts.mkdir(parents=True)
+        shutil.copy(program, scripts)
+        wheel.unlink()
+        run(python, "-m", "wheel", "pack", unpacked, "--dest-dir", wheel.parent)
+
+
+def build(python, work, target, profile, program):
+    """Builds the package, with the program if there is one, and installs it."""
     wheels = work / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
     maturin = [python, "-m", "maturin", "build", "--quiet", "--profile", profile]
     maturin += ["--manifest-path", CRATE / "Cargo.toml", "--interpreter", python, "--out", wheels]
     run(*maturin, env={**os.environ, "CARGO_TARGET_DIR": str(target)})
     wheel = next(wheels.glob("*.whl"))
+    if program is not None:
+        add_program(python, wheel, program)
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel)
+    if program is not None:
+        run(python, "-m", "nearcall", "--version", env={**os.environ, "PATH": "/nowhere"})
 
 
 def generate(python, work, nearcall):
@@ -83,12 +101,14 @@ def main():
     # packages are those of `cargo test`, which has built them.
     cargo = ["cargo", "build", "--quiet", "--profile", profile, "--bin", "nearcall"]
     run(*cargo, "--example", "thermostat", "--example", "streams")
-    build(python, work, target, profile)
-    generated = generate(python, work, target / directory / "nearcall")
+    program = target / directory / "nearcall"
+    # That of a build for tests is ten times as large, and is compressed for longer than it runs.
+    build(python, work, target, profile, program if options.release else None)
+    generated = generate(python, work, program)
     environment = {
         **os.environ,
         "NEARCALL_EXAMPLES": str(target / directory / "examples"),
-        "NEARCALL_PROGRAM": str(target / directory / "nearcall"),
+        "NEARCALL_PROGRAM": str(program),
         "PYTHONPATH": str(generated),
         "PYTHONDONTWRITEBYTECODE": "1",
     }

@@ -235,20 +235,24 @@ class Growth(TestCase):
 class Program(unittest.TestCase):
     """`python -m nearcall`."""
 
-    def run_with(self, path):
-        command = [sys.executable, "-m", "nearcall", "--version"]
+    def run_with(self, beside, path):
+        """Runs it where the programs of this Python are in a directory. The wheel may have it."""
+        code = f"import runpy, sysconfig; sysconfig.get_path = lambda _: {beside!r}; "
+        code += "runpy.run_module('nearcall', run_name='__main__', alter_sys=True)"
+        command = [sys.executable, "-c", code, "--version"]
         environment = {**os.environ, "PATH": path}
         return subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=LIMIT
         )
 
     def test_it_runs_the_program(self):
-        program = pathlib.Path(os.environ["NEARCALL_PROGRAM"])
-        ended = self.run_with(str(program.parent))
-        self.assertEqual((ended.returncode, ended.stdout.split()[0]), (0, "nearcall"))
+        directory = str(pathlib.Path(os.environ["NEARCALL_PROGRAM"]).parent)
+        for beside, path in ((directory, "/nowhere"), ("/nowhere", directory)):
+            ended = self.run_with(beside, path)
+            self.assertEqual((ended.returncode, ended.stdout.split()[0]), (0, "nearcall"))
 
     def test_it_says_that_there_is_none(self):
-        ended = self.run_with("/nowhere")
+        ended = self.run_with("/nowhere", "/nowhere")
         self.assertEqual(ended.returncode, 1)
         self.assertIn("cargo install nearcall-cli", ended.stderr)
 

@@ -79,14 +79,25 @@ fn functions(one: &CppMethod<'_>) -> String {
              cancelled.\n\
              ::nearcall::Result<::nearcall::Pending<{output}>> {start}(\n    {request}{options}) \
              const {{\n  return caller_.start<{output}>(\n      \"{wire}\", request, \
-             options);\n}}\n\
-             #ifdef NEARCALL_COROUTINES\n\
-             // Starts `{name}` for a coroutine, which awaits its result.\n\
-             ::nearcall::AsyncCall<{output}> {awaitable}(\n    {request}{options}) const {{\n  \
-             return caller_.async_call<{output}>(\n      \"{wire}\", request, options);\n}}\n\
-             #endif\n"
+             options);\n}}\n"
         );
     }
+    let awaited = match kind {
+        Kind::Oneway => return out,
+        Kind::Unary => format!("AsyncCall<{output}>"),
+        Kind::ReplyStream => format!("Opening<::nearcall::AsyncReplyStream<{output}>>"),
+        Kind::RequestStream => {
+            format!("Opening<::nearcall::AsyncRequestStream<{input}, {output}>>")
+        }
+        Kind::BothStreams => format!("Opening<::nearcall::AsyncBothStreams<{input}, {output}>>"),
+    };
+    out += &format!(
+        "#ifdef NEARCALL_COROUTINES\n\
+         // Starts `{name}` for a coroutine, which awaits its result.\n\
+         ::nearcall::{awaited} {awaitable}(\n    {request}{options}) const {{\n  \
+         return caller_.async_{entry}{types}(\n      \"{wire}\"{passed}, options);\n}}\n\
+         #endif\n"
+    );
     out
 }
 

@@ -1,4 +1,4 @@
-// Calls as coroutines of C++20, of a service that runs already: streams.v1.Streams/Say.
+// Calls as coroutines of C++20, of a service that runs already: streams.v1.Streams.
 //
 // coroutines ADDRESS
 //
@@ -21,6 +21,7 @@ using nearcall::Client;
 using nearcall::Code;
 using nearcall::Resumer;
 using streams::Item;
+using streams::Plan;
 
 namespace {
 
@@ -91,6 +92,83 @@ Task say_anywhere(const Caller& caller, std::atomic<int>& ended) {
   ended.notify_one();
 }
 
+// Every shape, in the thread of the resumer.
+Task stream(const Caller& caller, Resumer& resumer, int& ended) {
+  const auto thread = std::this_thread::get_id();
+  Plan plan;
+  plan.items = 500;
+  plan.code = static_cast<std::uint64_t>(Code::Aborted);
+  auto replies = co_await caller.async_open_reply_stream<Item>("Count", plan).resume_in(resumer);
+  CHECK((co_await replies->headers()).ok());
+  for (std::uint64_t number = 0; number < 500; number++)
+    CHECK((co_await replies->receive())->value().number == number);
+  auto failed = co_await replies->receive();
+  CHECK(failed.status().code() == Code::Aborted && failed.status().message() == "as planned");
+  plan.code = 0;
+  plan.items = 1;
+  *replies = *co_await caller.async_open_reply_stream<Item>("Count", plan).resume_in(resumer);
+  CHECK((co_await replies->receive())->value().number == 0);
+  CHECK(!(co_await replies->receive())->has_value());
+  CHECK(replies->trailers().ok());
+
+  auto requests =
+      co_await caller.async_open_request_stream<Item, Item>("Sum").resume_in(resumer);
+  for (std::uint64_t number = 0; number < 1000; number++)
+    CHECK((co_await requests->send(Item(number))).ok());
+  nearcall::Metadata beside;
+  CHECK((co_await requests->finish().with_metadata(beside))->number == 499500);
+  CHECK((co_await requests->finish()).status().code() == Code::FailedPrecondition);
+  CHECK((co_await requests->send(Item())).status().code() == Code::FailedPrecondition);
+
+  auto both = co_await caller.async_open_both_streams<Item, Item>("Exchange").resume_in(resumer);
+  for (std::uint64_t number = 1; number < 100; number++) {
+    auto received = both->receive();
+    CHECK((co_await both->send(Item(number))).ok());
+    CHECK((co_await received)->value().number == number);
+  }
+  CHECK((co_await both->finish()).ok());
+  CHECK(!(co_await both->receive())->has_value());
+
+  auto wrong = co_await caller.async_open_both_streams("Count").resume_in(resumer);
+  CHECK(wrong.status().code() == Code::Unimplemented);
+  auto late = co_await caller.async_open_reply_stream<Item>("Count", plan, CallOptions()
+                                                            .deadline(-1s)).resume_in(resumer);
+  CHECK(late.status().code() == Code::DeadlineExceeded);
+  CHECK(std::this_thread::get_id() == thread);
+  ended++;
+}
+
+// It sends more than there is credit for while another coroutine reads.
+Task send_all(nearcall::AsyncBothStreams<Item, Item>& both, std::uint64_t count) {
+  Item item;
+  item.data.assign(50'000, 'x');
+  for (item.number = 0; item.number < count; item.number++)
+    CHECK((co_await both.send(item)).ok());
+  CHECK((co_await both.finish()).ok());
+}
+
+Task exchange(const Caller& caller, Resumer& resumer, int& ended) {
+  constexpr std::uint64_t kItems = 400;
+  auto both = *co_await caller.async_open_both_streams<Item, Item>("Exchange").resume_in(resumer);
+  send_all(both, kItems);
+  for (std::uint64_t number = 0; number < kItems; number++)
+    CHECK((co_await both.receive())->value().number == number);
+  CHECK(!(co_await both.receive())->has_value());
+  ended++;
+}
+
+Task stream_anywhere(const Caller& caller, std::atomic<int>& ended) {
+  Plan plan;
+  plan.items = 100;
+  auto replies = *co_await caller.async_open_reply_stream<Item>("Count", plan);
+  std::uint64_t next = 0;
+  for (auto item = co_await replies.receive(); *item; item = co_await replies.receive())
+    CHECK((*item)->number == next++);
+  CHECK(next == plan.items);
+  ended++;
+  ended.notify_one();
+}
+
 struct Destroyed {
   int& count;
   ~Destroyed() { count++; }
@@ -101,6 +179,69 @@ Task wait_for_ever(const Caller& caller, Resumer& resumer, int& destroyed) {
   (void)co_await caller.async_call("Say", Item(), CallOptions().wait_for_ready())
       .resume_in(resumer);
   std::exit(1);
+}
+
+// One item comes, and no other.
+Task wait_for_an_item(const Caller& caller, Resumer& resumer, int& waiting, int& destroyed) {
+  Destroyed mark{destroyed};
+  auto both = *co_await caller.async_open_both_streams<Item, Item>("Exchange").resume_in(resumer);
+  CHECK((co_await both.send(Item(3))).ok());
+  CHECK((co_await both.receive())->value().number == 3);
+  waiting++;
+  (void)co_await both.receive();
+  std::exit(1);
+}
+
+// The rules of nearcall.h for streams whose steps are reported.
+void misuse_steps(const Client& client, const std::string& address) {
+  const auto code = [](nearcall_status* status) {
+    const nearcall::Status taken = nearcall::Status::take(status);
+    return taken.code();
+  };
+  nearcall_caller caller{};
+  CHECK(nearcall_caller_new(client.get(), address.c_str(), "streams.v1.Streams", &caller) ==
+        nullptr);
+  std::atomic<int> reported{0};
+  const auto done = [](void* data) {
+    auto& count = *static_cast<std::atomic<int>*>(data);
+    count++;
+    count.notify_one();
+  };
+  const auto wait_for = [&reported](int wanted) {
+    for (int now = reported; now < wanted; now = reported) reported.wait(now);
+  };
+  nearcall_stream stream{};
+  nearcall_pending step{};
+  nearcall_bytes reply{};
+  const auto open = [&](std::uint32_t shape, nearcall_view request) {
+    return nearcall_open_notified(caller, "Exchange", shape, request, nullptr, done, &reported,
+                                  &stream, &step);
+  };
+  CHECK(code(open(NEARCALL_SHAPE_UNARY, {})) == Code::InvalidArgument);
+  const std::uint8_t byte = 0;
+  CHECK(code(open(NEARCALL_SHAPE_BOTH_STREAMS, {&byte, 1})) == Code::InvalidArgument);
+  CHECK(stream.id == 0 && step.id == 0);
+  CHECK(open(NEARCALL_SHAPE_BOTH_STREAMS, {}) == nullptr);
+  wait_for(1);
+  CHECK(nearcall_pending_wait(step, &reply, nullptr) == nullptr);
+  nearcall_pending other{};
+  CHECK(code(nearcall_stream_start_receive(stream, nullptr, nullptr, &other)) ==
+        Code::InvalidArgument);
+  CHECK(nearcall_stream_start_receive(stream, done, &reported, &step) == nullptr);
+  CHECK(code(nearcall_stream_start_receive(stream, done, &reported, &other)) ==
+        Code::FailedPrecondition);
+  nearcall_metadata* metadata = nullptr;
+  CHECK(code(nearcall_stream_trailers(stream, &metadata)) == Code::FailedPrecondition);
+  std::uint32_t has_item = 0;
+  CHECK(code(nearcall_stream_receive(stream, &reply, &has_item)) == Code::FailedPrecondition);
+  // Freed under a step, which then ends.
+  CHECK(nearcall_stream_free(stream) == nullptr);
+  wait_for(2);
+  CHECK(code(nearcall_pending_wait_item(step, &reply, &has_item)) == Code::Cancelled);
+  CHECK(code(nearcall_stream_free(stream)) == Code::FailedPrecondition);
+  CHECK(code(nearcall_stream_start_send(stream, {}, done, &reported, &step)) ==
+        Code::FailedPrecondition);
+  CHECK(nearcall_caller_free(caller) == nullptr);
 }
 
 // Those that are destroyed do not go on: before their calls end, and after.
@@ -117,6 +258,12 @@ void destroy(const Client& client, const Caller& caller, Resumer& resumer) {
   }
   resumer.turn();
   CHECK(destroyed == 1);
+  int waiting = 0;
+  auto task = wait_for_an_item(caller, resumer, waiting, destroyed);
+  turn_until(resumer, waiting, 1);
+  task.handle.destroy();
+  resumer.turn();
+  CHECK(destroyed == 2);
 }
 
 }  // namespace
@@ -132,10 +279,16 @@ int main(int count, char** arguments) {
   int ended = 0;
   for (std::uint64_t number = 0; number < kCalls; number++) say(caller, resumer, number, ended);
   fail(caller, resumer, ended);
-  turn_until(resumer, ended, kCalls + 1);
+  stream(caller, resumer, ended);
+  exchange(caller, resumer, ended);
+  turn_until(resumer, ended, kCalls + 3);
   std::atomic<int> anywhere{0};
-  for (int times = 0; times < kCalls; times++) say_anywhere(caller, anywhere);
-  for (int now = anywhere; now < kCalls; now = anywhere) anywhere.wait(now);
+  for (int times = 0; times < kCalls; times++) {
+    say_anywhere(caller, anywhere);
+    stream_anywhere(caller, anywhere);
+  }
+  for (int now = anywhere; now < 2 * kCalls; now = anywhere) anywhere.wait(now);
+  misuse_steps(client, arguments[1]);
   destroy(client, caller, resumer);
   // A callback in the place of a coroutine.
   std::atomic<bool> has_ended{false};

@@ -121,6 +121,28 @@ Task await_thermostat(const home::v1::ThermostatCaller& caller, std::atomic<bool
   has_ended = true;
   has_ended.notify_one();
 }
+
+Task await_streams(const streams::v1::StreamsCaller& caller, std::atomic<bool>& has_ended) {
+  streams::v1::Plan plan;
+  plan.set_items(3);
+  auto replies = *co_await caller.async_count(plan);
+  std::uint64_t next = 0;
+  for (auto item = co_await replies.receive(); *item; item = co_await replies.receive())
+    CHECK((*item)->number() == next++);
+  CHECK(next == 3);
+  streams::v1::Item item;
+  item.set_number(7);
+  auto requests = *co_await caller.async_sum();
+  CHECK((co_await requests.send(item)).ok());
+  CHECK((co_await requests.finish())->number() == 7);
+  auto both = *co_await caller.async_exchange();
+  CHECK((co_await both.send(item)).ok());
+  CHECK((co_await both.receive())->value().number() == 7);
+  CHECK((co_await both.finish()).ok());
+  CHECK(!(co_await both.receive())->has_value());
+  has_ended = true;
+  has_ended.notify_one();
+}
 #endif
 
 void call_thermostat(const nearcall::Client& client, const std::string& address) {
@@ -169,6 +191,11 @@ void call_streams(const nearcall::Client& client, const std::string& address) {
   CHECK(next == 99 && exchanged.status().ok());
   item.set_data(std::string(100'000, 'x'));
   CHECK(caller.say(item)->data() == item.data());
+#ifdef NEARCALL_COROUTINES
+  std::atomic<bool> has_ended{false};
+  await_streams(caller, has_ended);
+  has_ended.wait(false);
+#endif
 }
 
 }  // namespace

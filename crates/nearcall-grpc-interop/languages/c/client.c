@@ -16,8 +16,8 @@ static nearcall_caller service, unimplemented, notes;
 static nearcall_attachment attachment;
 static const char *server_address;
 static char results[1 << 14];
-/* What is wrong with a reply that has come with OK. */
-static const char *complaint;
+/* What is wrong with a reply that has come with OK, or with a line. */
+static const char *complaint, *complaint_code;
 
 static void add_result(const char *format, ...) {
   size_t length = strlen(results);
@@ -463,7 +463,7 @@ static nearcall_status *execute(char **words, int count) {
   if (IS("notice", 1)) return notice(words);
   if (IS("switch", 1)) return nearcall_switch(client, server_address, words[1], PATIENCE_NS);
   if (BEGINS("switching")) return duplex("FullDuplexCall", NULL, switching, words);
-  complaint = "there is no such command";
+  complaint = "there is no such command", complaint_code = "INVALID_ARGUMENT";
   return NULL;
 #undef IS
 #undef BEGINS
@@ -474,7 +474,7 @@ static void print_answer(nearcall_status *status) {
     printf("OK%s\n", results);
   } else {
     const char *text = status ? nearcall_status_message(status) : complaint;
-    printf("%s ", status ? nearcall_code_name(nearcall_status_code(status)) : "DATA_LOSS");
+    printf("%s ", status ? nearcall_code_name(nearcall_status_code(status)) : complaint_code);
     for (; *text; text++) printf("%02x", (unsigned char)*text);
     putchar('\n');
   }
@@ -493,9 +493,11 @@ int run_client(const char *address) {
     int count = 0;
     for (char *word = strtok(line, " \n"); word && count + 1 < 1 << 12; word = strtok(NULL, " \n"))
       words[count++] = word;
+    /* An empty line is answered as well. */
+    if (!count) words[count++] = "";
     words[count] = NULL;
-    *results = 0, complaint = NULL;
-    print_answer(count ? execute(words, count) : NULL);
+    *results = 0, complaint = NULL, complaint_code = "DATA_LOSS";
+    print_answer(execute(words, count));
   }
   if (attachment.id) must(nearcall_attachment_free(attachment));
   must(nearcall_caller_free(notes));

@@ -4,7 +4,8 @@
 //! language, and prints one line: `OK` and the results, or the name of the code and the text of the
 //! status in hexadecimal, of the first call that has failed. Sizes are those of payloads, which
 //! consist of zeros; each client checks that. It may print `SKIPPED` where its language cannot do
-//! something yet. The lines:
+//! something yet, and answers an empty line and any other that it does not know with
+//! `INVALID_ARGUMENT`. The lines:
 //!
 //! - `empty`: `EmptyCall`.
 //! - `unary REQUEST REPLY`: `UnaryCall` with these sizes; results in that of the reply.
@@ -171,6 +172,15 @@ fn of_nearcall() -> Vec<Case> {
             notes
                 .into_iter()
                 .chain([Until("notes".into(), Is("OK 3".into())), ask("keep fourth", "OK 4")]),
+        ),
+        case(
+            "no_such_command",
+            [
+                fails("", "INVALID_ARGUMENT"),
+                fails("unary 1", "INVALID_ARGUMENT"),
+                fails("nothing", "INVALID_ARGUMENT"),
+                ask("empty", "OK"),
+            ],
         ),
         case(
             "deadline",

@@ -1,4 +1,5 @@
-"""``python -m nearcall list|call|...`` runs the program ``nearcall``, which is not in the package."""
+"""``python -m nearcall list|call|...`` runs the program ``nearcall``, which a wheel may have beside
+the package."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import sys
 import sysconfig
 
 MISSING = """\
-the program `nearcall` is neither beside this Python nor in PATH, and the package `nearcall` does
-not have it: install it with `cargo install nearcall-cli`"""
+the program `nearcall` is neither beside this Python nor in PATH, and the wheel of the package
+`nearcall` did not have it: install it with `cargo install nearcall-cli`"""
 
 
 def main() -> None:

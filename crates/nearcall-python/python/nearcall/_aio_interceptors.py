@@ -1,12 +1,11 @@
-"""Interceptors of channels and servers of asyncio: ``async def`` with the names of
-`nearcall.ClientInterceptor` and `nearcall.ServerInterceptor`."""
+"""Interceptors of channels of asyncio: ``async def`` with the names of
+`nearcall.ClientInterceptor`."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from functools import partial
-from typing import Any, AsyncIterator, Coroutine, Generator, Sequence
+from typing import Any, AsyncIterator, Coroutine, Generator
 
 from nearcall import _interceptors, codegen
 from nearcall._errors import Metadata, StatusCode
@@ -86,17 +85,3 @@ class InterceptedChannel(_interceptors.InterceptedChannel):
 
     async def __aexit__(self, *_: Any) -> None:
         await self._channel.close()
-
-
-async def handler(
-    interceptors: Sequence[Any], method: codegen.Method, behaviour: Any, sent: Metadata
-) -> Any:
-    """Returns what serves a call with this metadata."""
-
-    async def continuation(_: Any) -> Any:
-        return behaviour
-
-    chosen: Any = continuation
-    for interceptor in reversed(interceptors):
-        chosen = partial(interceptor.intercept_service, chosen)
-    return await chosen(_interceptors.HandlerCallDetails(_interceptors.path(method), sent))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any, AsyncIterator, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
+from typing import Any, AsyncIterator, Callable, Dict, NoReturn, Optional, Sequence
 
-from nearcall import _native, _server, _shutdown, codegen
-from nearcall._aio_interceptors import handler
+from nearcall import _native, _server, codegen
 from nearcall._errors import StatusCode
+from nearcall._interceptors import handler
 from nearcall._loop import Step
 
 
@@ -42,7 +42,11 @@ async def _serve(
     try:
         served_by = behaviour
         if interceptors:
-            served_by = await handler(interceptors, method, behaviour, call.metadata())
+
+            async def chosen(_: Any) -> Any:
+                return behaviour
+
+            served_by = await handler(interceptors, method, chosen, call.metadata())
         if method.shape in (codegen.REQUEST_STREAM, codegen.BOTH_STREAMS):
             argument: Any = _requests(method, behaviour, context)
         else:
@@ -75,7 +79,7 @@ async def _send_all(method: codegen.Method, call: Any, items: Any) -> None:
         await items.aclose()
 
 
-class Server:
+class Server(_server.Prepared):
     """Serves servicers in the loop that starts it. ``async with`` starts and stops it.
 
     Methods that are not ``async def`` run in the threads of the loop's executor.
@@ -85,49 +89,26 @@ class Server:
         self, maximum_concurrent_rpcs: int, threads: int, message_bytes_max: Optional[int],
         interceptors: Sequence[Any] = (),
     ) -> None:
-        self._interceptors = tuple(interceptors)
         self._notifier = _native.Notifier()
-        self._native = _native.Server(
+        native = _native.Server(
             threads, maximum_concurrent_rpcs, message_bytes_max, self._notifier
         )
-        self._services: List[Dict[str, Tuple[codegen.Method, Callable[..., Any]]]] = []
+        super().__init__(native, interceptors)
         self._tasks: Dict[int, Any] = {}
         self._stopped: Any = None
         self._loop: Any = None
-        #: Where it listens, from its start on.
-        self.addresses: List[str] = []
 
-    def add_service(
-        self, service: codegen.Service, servicer: Any, name: Optional[str] = None
-    ) -> None:
-        """Has it serve a servicer. Called by generated ``add_..._to_server`` functions."""
-        methods = _server.behaviours(service, servicer)
-        for method, behaviour in methods.values():
-            if self._interceptors and not _server.is_async(behaviour):
-                raise TypeError(
-                    f"{type(servicer).__name__}.{method.name} is no `async def`, which methods of "
-                    "a server with interceptors have to be"
-                )
-        self._native.register(service.descriptor_set, service.name, name)
-        self._services.append(methods)
-
-    def add_address(
-        self,
-        address: str,
-        *,
-        socket_mode: Optional[int] = None,
-        users: Optional[List[int]] = None,
-    ) -> None:
-        """Has it listen at an address, as ``nearcall.Server.add_address``."""
-        self._native.listen(address, socket_mode, users)
+    def _refuses(self, behaviour: Callable[..., Any]) -> Optional[str]:
+        if self._interceptors and not _server.is_async(behaviour):
+            return "no `async def`, which methods of a server with interceptors have to be"
+        return None
 
     async def start(self) -> None:
         """Starts to serve in this loop. Raises OSError if it cannot listen."""
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         self._loop.add_reader(self._notifier.fileno(), self._ready)
-        self.addresses = self._native.start()
-        _shutdown.stop_at_exit(self)
+        self._listen()
 
     def _ready(self) -> None:
         self._notifier.take()
@@ -163,10 +144,6 @@ class Server:
             task.cancel()
         if self._stopped is not None:
             self._stopped.set()
-
-    def stop_now(self) -> None:
-        """Ends at once, where no loop runs any more."""
-        self._native.stop()
 
     async def wait_for_termination(self, timeout: Optional[float] = None) -> bool:
         """Waits until it has stopped, for ``timeout`` seconds at most. Returns whether time was

@@ -187,16 +187,14 @@ class ServerInterceptor:
         return continuation(handler_call_details)
 
 
-def handler(interceptors: Sequence[Any], method: codegen.Method, behaviour: Any, sent: Any) -> Any:
-    """Returns what serves a call with this metadata."""
-
-    def continuation(_: Any) -> Any:
-        return behaviour
-
-    chosen: Callable[[Any], Any] = continuation
+def handler(
+    interceptors: Sequence[Any], method: codegen.Method, continuation: Callable[[Any], Any], sent: Any
+) -> Any:
+    """Has interceptors choose what serves a call with this metadata. The innermost calls
+    ``continuation``; where that is ``async def`` so are they, and the result is awaited."""
     for interceptor in reversed(interceptors):
-        chosen = partial(interceptor.intercept_service, chosen)
-    return chosen(HandlerCallDetails(path(method), sent))
+        continuation = partial(interceptor.intercept_service, continuation)
+    return continuation(HandlerCallDetails(path(method), sent))
 
 
 def path(method: codegen.Method) -> str:

@@ -178,7 +178,7 @@ def serve(
     try:
         served_by = behaviour
         if interceptors:
-            served_by = handler(interceptors, method, behaviour, call.metadata())
+            served_by = handler(interceptors, method, lambda _: behaviour, call.metadata())
         if method.shape in (codegen.REQUEST_STREAM, codegen.BOTH_STREAMS):
             argument: Any = _Requests(method, behaviour, context)
         else:
@@ -224,20 +224,12 @@ def is_async(behaviour: Any) -> bool:
     return inspect.iscoroutinefunction(behaviour) or inspect.isasyncgenfunction(behaviour)
 
 
-class Server:
-    """Serves servicers in threads. ``with`` starts and stops it."""
+class Prepared:
+    """What servers of threads and of asyncio have: what they serve, and where."""
 
-    def __init__(
-        self, max_workers: int, maximum_concurrent_rpcs: int, threads: int,
-        message_bytes_max: Optional[int], interceptors: Sequence[Any] = (),
-    ) -> None:
-        self._native = _native.Server(threads, maximum_concurrent_rpcs, message_bytes_max)
-        self._interceptors = tuple(interceptors)
-        self._max_workers = max_workers
+    def __init__(self, native: Any, interceptors: Sequence[Any]) -> None:
+        self._native, self._interceptors = native, tuple(interceptors)
         self._services: List[Dict[str, Tuple[codegen.Method, Callable[..., Any]]]] = []
-        self._workers: List[threading.Thread] = []
-        self._stopped = threading.Event()
-        self._stop_lock = threading.Lock()
         #: Where it listens, from its start on.
         self.addresses: List[str] = []
 
@@ -247,13 +239,15 @@ class Server:
         """Has it serve a servicer. Called by generated ``add_..._to_server`` functions."""
         methods = behaviours(service, servicer)
         for method, behaviour in methods.values():
-            if is_async(behaviour):
-                raise TypeError(
-                    f"{type(servicer).__name__}.{method.name} is `async def`: "
-                    "serve it with nearcall.aio.server()"
-                )
+            reason = self._refuses(behaviour)
+            if reason is not None:
+                raise TypeError(f"{type(servicer).__name__}.{method.name} is {reason}")
         self._native.register(service.descriptor_set, service.name, name)
         self._services.append(methods)
+
+    def _refuses(self, behaviour: Callable[..., Any]) -> Optional[str]:
+        """Returns what is wrong with a method, if anything is."""
+        raise NotImplementedError
 
     def add_address(
         self,
@@ -266,10 +260,37 @@ class Server:
         ``tcp://HOST:PORT``. ``socket_mode`` and ``users`` say who may connect."""
         self._native.listen(address, socket_mode, users)
 
-    def start(self) -> None:
-        """Starts to serve. Raises OSError if it cannot listen."""
+    def _listen(self) -> None:
         self.addresses = self._native.start()
         _shutdown.stop_at_exit(self)
+
+    def stop_now(self) -> None:
+        """Ends at once, also where no loop runs any more."""
+        self._native.stop()
+
+
+class Server(Prepared):
+    """Serves servicers in threads. ``with`` starts and stops it."""
+
+    def __init__(
+        self, max_workers: int, maximum_concurrent_rpcs: int, threads: int,
+        message_bytes_max: Optional[int], interceptors: Sequence[Any] = (),
+    ) -> None:
+        native = _native.Server(threads, maximum_concurrent_rpcs, message_bytes_max)
+        super().__init__(native, interceptors)
+        self._max_workers = max_workers
+        self._workers: List[threading.Thread] = []
+        self._stopped = threading.Event()
+        self._stop_lock = threading.Lock()
+
+    def _refuses(self, behaviour: Callable[..., Any]) -> Optional[str]:
+        if is_async(behaviour):
+            return "`async def`: serve it with nearcall.aio.server()"
+        return None
+
+    def start(self) -> None:
+        """Starts to serve. Raises OSError if it cannot listen."""
+        self._listen()
         for number in range(self._max_workers):
             name = f"nearcall-worker-{number}"
             worker = threading.Thread(target=self._work, name=name, daemon=True)
