@@ -428,8 +428,18 @@ typedef struct nearcall_server {
 } nearcall_server;
 
 /**
+ * A call that streams. For the thread that has opened it; of `nearcall_open_notified`: for any.
+ */
+typedef struct nearcall_stream {
+  /**
+   * Not 0, unless there is none.
+   */
+  uint64_t id;
+} nearcall_stream;
+
+/**
  * A call that was started: by `nearcall_start` for the thread that has started it, by
- * `nearcall_start_notified` for any thread.
+ * `nearcall_start_notified` for any thread; or a step of a stream, for any thread.
  */
 typedef struct nearcall_pending {
   /**
@@ -553,16 +563,6 @@ typedef struct nearcall_listen_options {
    */
   uint32_t reserved;
 } nearcall_listen_options;
-
-/**
- * A call that streams. For the thread that has opened it.
- */
-typedef struct nearcall_stream {
-  /**
-   * Not 0, unless there is none.
-   */
-  uint64_t id;
-} nearcall_stream;
 
 #ifdef __cplusplus
 extern "C" {
@@ -733,6 +733,64 @@ struct nearcall_status *nearcall_loan_new(struct nearcall_caller caller,
 struct nearcall_status *nearcall_loan_free(struct nearcall_loan loan);
 
 /**
+ * Opens a call that streams as `nearcall_open_reply_stream` and the others do, by `shape`, for a
+ * loop that waits for other things as well. `request` is empty where requests are a stream.
+ *
+ * `stream` is set at once. Opening is a step, as are `nearcall_stream_start_send` and the others:
+ * `done` is called once with `data` at its end, as `nearcall_start_notified` has it; then take how
+ * it has ended by `nearcall_pending_wait`, and only then start the next step of that direction.
+ * Requests and replies are independent. A step that is cancelled cancels the call.
+ *
+ * Of the functions that wait, only `nearcall_stream_trailers` and `nearcall_stream_free` are for
+ * this stream: they do not wait. The handle may be used in any thread.
+ */
+struct nearcall_status *nearcall_open_notified(struct nearcall_caller caller,
+                                               const char *method,
+                                               uint32_t shape,
+                                               struct nearcall_view request,
+                                               const struct nearcall_call_options *options,
+                                               void (*done)(void *data),
+                                               void *data,
+                                               struct nearcall_stream *stream,
+                                               struct nearcall_pending *pending);
+
+/**
+ * Starts to send an item of the request: the step ends when there was credit and room. Take how
+ * it has ended by `nearcall_pending_wait`; there is no reply.
+ */
+struct nearcall_status *nearcall_stream_start_send(struct nearcall_stream stream,
+                                                   struct nearcall_view item,
+                                                   void (*done)(void *data),
+                                                   void *data,
+                                                   struct nearcall_pending *pending);
+
+/**
+ * Starts to receive the next item of the reply. Take it by `nearcall_pending_wait_item`.
+ */
+struct nearcall_status *nearcall_stream_start_receive(struct nearcall_stream stream,
+                                                      void (*done)(void *data),
+                                                      void *data,
+                                                      struct nearcall_pending *pending);
+
+/**
+ * Starts to wait for the headers: what the service sends before the first item. Take them by
+ * `nearcall_pending_wait`; there is no reply.
+ */
+struct nearcall_status *nearcall_stream_start_headers(struct nearcall_stream stream,
+                                                      void (*done)(void *data),
+                                                      void *data,
+                                                      struct nearcall_pending *pending);
+
+/**
+ * Starts to end the items of the request. Where the reply is one message, the step ends with it:
+ * take it by `nearcall_pending_wait`; where it is a stream, read that to its end.
+ */
+struct nearcall_status *nearcall_stream_start_finish(struct nearcall_stream stream,
+                                                     void (*done)(void *data),
+                                                     void *data,
+                                                     struct nearcall_pending *pending);
+
+/**
  * Starts a call with one request and one reply. Wait for it, or cancel it.
  */
 struct nearcall_status *nearcall_start(struct nearcall_caller caller,
@@ -769,6 +827,14 @@ uint32_t nearcall_pending_is_done(struct nearcall_pending pending);
 struct nearcall_status *nearcall_pending_wait(struct nearcall_pending pending,
                                               struct nearcall_bytes *reply,
                                               struct nearcall_metadata **metadata);
+
+/**
+ * Waits for the end of `nearcall_stream_start_receive` and frees it, as `nearcall_stream_receive`
+ * does.
+ */
+struct nearcall_status *nearcall_pending_wait_item(struct nearcall_pending pending,
+                                                   struct nearcall_bytes *item,
+                                                   uint32_t *has_item);
 
 /**
  * Cancels a started call and frees it.

@@ -26,6 +26,8 @@ using streams::Plan;
 namespace {
 
 constexpr int kCalls = 100;
+// The service serves those that wait inside each other, up to eight.
+constexpr int kStreams = 4;
 
 #define CHECK(condition) \
   do { \
@@ -283,11 +285,9 @@ int main(int count, char** arguments) {
   exchange(caller, resumer, ended);
   turn_until(resumer, ended, kCalls + 3);
   std::atomic<int> anywhere{0};
-  for (int times = 0; times < kCalls; times++) {
-    say_anywhere(caller, anywhere);
-    stream_anywhere(caller, anywhere);
-  }
-  for (int now = anywhere; now < 2 * kCalls; now = anywhere) anywhere.wait(now);
+  for (int times = 0; times < kCalls; times++) say_anywhere(caller, anywhere);
+  for (int times = 0; times < kStreams; times++) stream_anywhere(caller, anywhere);
+  for (int now = anywhere; now < kCalls + kStreams; now = anywhere) anywhere.wait(now);
   misuse_steps(client, arguments[1]);
   destroy(client, caller, resumer);
   // A callback in the place of a coroutine.
