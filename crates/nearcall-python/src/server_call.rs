@@ -9,6 +9,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
+use nearcall::client::Loan;
 use nearcall::dynamic::{DynamicRequest, Encoded};
 use nearcall::observe::Peer;
 use nearcall::stream::{AsyncItemReceiver, AsyncItemSender};
@@ -19,7 +20,7 @@ use pyo3::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
 use crate::buffers::{self, encoded};
 use crate::failure;
 use crate::operation::Operation;
-use crate::results::{item, nothing};
+use crate::results::{item, nothing, opened_as};
 use crate::slot::Slot;
 
 /// A call, for the thread of the server and for Python.
@@ -31,6 +32,46 @@ pub(crate) struct CallState {
     requests: Option<Arc<Slot<AsyncItemReceiver<Encoded>>>>,
     replies: Option<Arc<Slot<AsyncItemSender<Encoded>>>>,
     answer: Mutex<Answer>,
+    /// What the loop of the server is to lend: it alone can.
+    wanted: Mutex<Vec<Arc<Wanted>>>,
+}
+
+/// Memory for a part of the reply, until Python has it.
+struct Wanted {
+    length: usize,
+    state: Mutex<WantedState>,
+}
+
+enum WantedState {
+    Waiting(Option<Waker>),
+    Lent(Result<Loan, Status>),
+    Taken,
+}
+
+impl Wanted {
+    fn lend(&self, loan: Result<Loan, Status>) {
+        let mut state = lock(&self.state);
+        let before = std::mem::replace(&mut *state, WantedState::Lent(loan));
+        drop(state);
+        if let WantedState::Waiting(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, waker: &Waker) -> Poll<Result<Loan, Status>> {
+        let mut state = lock(&self.state);
+        match std::mem::replace(&mut *state, WantedState::Taken) {
+            WantedState::Lent(loan) => Poll::Ready(loan),
+            WantedState::Waiting(_) | WantedState::Taken => {
+                *state = WantedState::Waiting(Some(waker.clone()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 enum Answer {
@@ -55,14 +96,45 @@ impl CallState {
         };
         let (requests, replies) = (requests.map(Slot::new), replies.map(Slot::new));
         let answer = Mutex::new(Answer::Awaited(None));
-        Self { id, service, context, request, requests, replies, answer }
+        let wanted = Mutex::default();
+        Self { id, service, context, request, requests, replies, answer, wanted }
     }
 
     fn answer(&self) -> MutexGuard<'_, Answer> {
-        self.answer.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.answer)
     }
 
+    /// Gives what is wanted.
+    fn lend(&self, loan: impl Fn(usize) -> Result<Loan, Status>) {
+        let wanted = std::mem::take(&mut *lock(&self.wanted));
+        wanted.iter().for_each(|wanted| wanted.lend(loan(wanted.length)));
+    }
+
+    /// Has the loop lend memory.
+    fn want(&self, length: usize) -> Arc<Wanted> {
+        let state = Mutex::new(WantedState::Waiting(None));
+        let wanted = Arc::new(Wanted { length, state });
+        lock(&self.wanted).push(Arc::clone(&wanted));
+        let waker = match &*self.answer() {
+            Answer::Awaited(waker) => Ok(waker.clone()),
+            Answer::Given(_) | Answer::Over => Err(()),
+        };
+        match waker {
+            Ok(waker) => waker.into_iter().for_each(Waker::wake),
+            Err(()) => self.lend(|_| Err(over())),
+        }
+        wanted
+    }
+
+    /// Takes the answer, in the loop of the server.
     pub(crate) fn poll_answer(&self, waker: &Waker) -> Poll<Result<Encoded, Status>> {
+        let polled = self.poll_given(waker);
+        // After its waker is known: nothing is wanted meanwhile that it does not learn of.
+        self.lend(|length| self.context.loan(length));
+        polled
+    }
+
+    fn poll_given(&self, waker: &Waker) -> Poll<Result<Encoded, Status>> {
         let mut answer = self.answer();
         match &mut *answer {
             Answer::Awaited(awaited) => {
@@ -82,6 +154,7 @@ impl CallState {
         let before = std::mem::replace(&mut *self.answer(), Answer::Over);
         self.requests.iter().for_each(|slot| slot.close());
         self.replies.iter().for_each(|slot| slot.close());
+        self.lend(|_| Err(over()));
         matches!(before, Answer::Over)
     }
 
@@ -94,6 +167,11 @@ impl CallState {
         waker.into_iter().for_each(Waker::wake);
         true
     }
+}
+
+#[cold]
+fn over() -> Status {
+    Status::new(Code::Cancelled, "the call was answered, or is not waited for any more")
 }
 
 /// A call to be served.
@@ -172,6 +250,13 @@ impl ServerCall {
             }
         };
         Ok(Operation::new(sent, nothing))
+    }
+
+    /// Makes a wait for memory for a part of the reply.
+    fn loan(&self, length: usize) -> Operation {
+        let wanted = self.0.want(length);
+        let lent = std::future::poll_fn(move |context| wanted.poll(context.waker()));
+        Operation::new(lent, |py, loan| opened_as(py, loan.map(buffers::Loan::new)))
     }
 
     /// Answers the call. Returns whether it was waited for.

@@ -1,5 +1,5 @@
 """Measures an empty call to a server of Rust, beside one of grpcio over a unix socket, and 1 MiB
-from numpy to numpy.
+from numpy to numpy, in requests and in replies.
 
 Blocks of calls take turns, and the medians of the blocks are printed: other load of the machine
 then disturbs all alike. `tests/run.py --release --bench` runs it."""
@@ -25,6 +25,7 @@ from thermostat_pb2 import Temperature
 BLOCKS = 30
 CALLS = 400
 IMAGE_BYTES = 1 << 20
+PICTURE = np.full(IMAGE_BYTES, 7, np.uint8)
 
 
 class Say(streams_pb2_grpc.StreamsServicer):
@@ -53,6 +54,8 @@ def serve_nearcall(address, ready, servicer=Streams, max_workers=4):
 class Images(streams_nearcall.StreamsServicer):
     @nearcall.borrows
     def Say(self, request, context):
+        if request.message.number:
+            return nearcall.Buffers(streams_pb2.Item(), data=PICTURE)
         pixels = np.frombuffer(request["data"], np.uint8)
         return streams_pb2.Item(number=int(pixels[-1]))
 
@@ -127,14 +130,20 @@ def measure_images(address):
             np.copyto(np.frombuffer(view, np.uint8), array)
         say(nearcall.Buffers(streams_pb2.Item(), data=loan))
 
+    def received(message):
+        with say.borrow(message) as reply:
+            return int(np.frombuffer(reply["data"], np.uint8)[-1])
+
     message = streams_pb2.Item(data=array.tobytes())
-    assert say(buffers).number == 7
+    wanted = streams_pb2.Item(number=1)
+    assert say(buffers).number == received(wanted) == 7
     times = {}
     for _ in range(BLOCKS):
         for name, took in [
             ("1 MiB of numpy, one copy", block(say, buffers, 50)),
             ("1 MiB of numpy, into a loan", block(written, None, 50)),
             ("1 MiB lent again", block(say, lent, 50)),
+            ("1 MiB of numpy in a reply", block(received, wanted, 50)),
             ("1 MiB in a plain message", block(say, message, 50)),
         ]:
             times.setdefault(name, []).append(took)
@@ -147,7 +156,7 @@ def main():
     theirs = start(serve_grpc, f"unix-abstract:{name}-g")
     images = start(serve_images, f"unix:@{name}-i?trust=same-user")
     try:
-        images_times = measure_images(f"unix:@{name}-i?via=shm")
+        images_times = measure_images(f"unix:@{name}-i?via=shm&trust=yes")
         with rust_example("thermostat", is_quiet=True) as rust:
             times = asyncio.run(
                 measure(rust, f"unix:@{name}-n?via=shm", f"unix-abstract:{name}-g")

@@ -14,6 +14,8 @@ from nearcall import Buffers, StatusCode
 from support import LIMIT, TestCase, new_name
 
 LONG = 1 << 20
+#: Has a service reply by a loan of its own.
+LENT = 1000
 
 
 def is_shared(view):
@@ -36,6 +38,11 @@ class Echo(streams_nearcall.StreamsServicer):
     @nearcall.borrows
     def Say(self, request, context):
         view = request["data"]
+        if request.message.number == LENT:
+            loan = context.loan(len(view))
+            with loan as into:
+                into[:] = view
+            return Buffers(pb.Item(number=int(loan.is_shared)), data=loan)
         self.shared.append(len(view) > 0 and is_shared(view))
         if request.message.number == 1:
             self.kept.append(view)
@@ -57,7 +64,13 @@ class AsyncEcho(streams_nearcall.StreamsAsyncServicer):
 
     @nearcall.borrows
     async def Say(self, request, context):
-        return Buffers(request.message, data=request["data"])
+        data = request["data"]
+        if request.message.number == LENT:
+            loan = await context.loan(len(data))
+            with loan as view:
+                view[:] = data
+            data = loan
+        return Buffers(request.message, data=data)
 
     @nearcall.borrows
     async def Sum(self, requests, context):
@@ -139,6 +152,45 @@ class Trusted(TestCase):
             self.assertEqual((view[0], view[LONG - 1]), (number, number))
         self.assertGreater(sum(servicer.shared), 290)
         servicer.kept.clear()
+
+    def test_replies_of_a_trusted_server_are_read_where_it_has_written_them(self):
+        _, stub = self.start(via="?via=shm&trust=yes")
+        sent = np.arange(LONG, dtype=np.uint8)
+        loan = Buffers(pb.Item(number=LENT), data=sent)
+        array = Buffers(pb.Item(number=2), data=sent)
+        kept = []
+        for number in range(200):
+            with stub.Say.borrow(loan) as reply:
+                self.assertEqual(reply.message.number, 1)
+                self.assertTrue(is_shared(reply["data"]))
+                np.testing.assert_array_equal(np.frombuffer(reply["data"], np.uint8), sent)
+            with stub.Say.borrow(array) as reply:
+                self.assertTrue(is_shared(reply["data"]))
+                kept = [np.frombuffer(reply["data"], np.uint8)]
+            np.testing.assert_array_equal(kept[0], sent + 1)
+
+    def test_what_a_caller_keeps_is_lent_no_more(self):
+        _, stub = self.start(via="?via=shm&trust=yes")
+        kept, shared = [], []
+        for number in range(80):
+            reply = stub.Say.borrow(Buffers(pb.Item(number=2), data=bytes(LONG >> 3)))
+            shared.append(is_shared(reply["data"]))
+            kept.append(reply)
+        self.assertEqual((shared[0], shared[-1]), (True, False))
+        self.assertTrue(all(bytes(reply["data"]) == b"\x01" * (LONG >> 3) for reply in kept))
+        with self.assertLogs("nearcall.server"), self.assertRaises(nearcall.RpcError):
+            stub.Say(Buffers(pb.Item(number=LENT), data=bytes(LONG >> 3)))
+        kept.clear()
+        gc.collect()
+        # What it gives back goes with its next messages.
+        again = Buffers(pb.Item(number=2), data=bytes(LONG))
+        self.assertTrue(any(is_shared(stub.Say.borrow(again)["data"]) for _ in range(9)))
+
+    def test_a_client_that_does_not_trust_copies_a_reply_once(self):
+        _, stub = self.start()
+        with stub.Say.borrow(Buffers(pb.Item(number=LENT), data=bytes(LONG))) as reply:
+            self.assertEqual((reply.message.number, bytes(reply["data"])), (1, bytes(LONG)))
+            self.assertFalse(is_shared(reply["data"]))
 
     def test_a_peer_that_is_not_trusted_is_copied_once(self):
         servicer, stub = self.start(options="")
@@ -232,6 +284,12 @@ class Asyncio(TestCase):
                 reply = await stub.Say.borrow(Buffers(pb.Item(number=2), data=loan))
                 self.assertEqual((reply.message.number, bytes(reply["data"][:4])), (2, b"abc\0"))
                 self.assertEqual(len(reply["data"]), LONG)
+                trusting = address + "&trust=yes"
+                lends = streams_nearcall.StreamsAsyncStub(nearcall.aio.connect(trusting))
+                data = bytes(range(256)) * 256
+                reply = await lends.Say.borrow(Buffers(pb.Item(number=LENT), data=data))
+                self.assertTrue(is_shared(reply["data"]))
+                self.assertEqual(bytes(reply["data"]), data)
                 items = [Buffers(pb.Item(), data=bytes(LONG)) for _ in range(4)]
                 self.assertEqual((await stub.Sum(items)).number, 4 * LONG)
                 async for item in stub.Count.borrow(pb.Plan(items=3, bytes=LONG)):

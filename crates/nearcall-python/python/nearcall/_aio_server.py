@@ -7,13 +7,15 @@ import inspect
 from typing import Any, AsyncIterator, Callable, Dict, NoReturn, Optional, Sequence
 
 from nearcall import _native, _server, codegen
+from nearcall._buffers import Loan
 from nearcall._errors import StatusCode
 from nearcall._interceptors import handler
 from nearcall._loop import Step
 
 
 class ServicerContext(_server.ServicerContext):
-    """A call that a method serves. ``abort`` and ``send_initial_metadata`` are awaited."""
+    """A call that a method serves. ``abort``, ``send_initial_metadata`` and ``loan`` are
+    awaited."""
 
     async def abort(self, code: StatusCode, details: str) -> NoReturn:  # type: ignore[override]
         """Ends the call with an error. Raises an exception, which the method lets pass."""
@@ -22,6 +24,10 @@ class ServicerContext(_server.ServicerContext):
     async def send_initial_metadata(self, metadata: Any) -> None:  # type: ignore[override]
         """Sends entries now, before the first item and the reply."""
         super().send_initial_metadata(metadata)
+
+    async def loan(self, length: int) -> Loan:  # type: ignore[override]
+        """Lends memory for a long ``bytes`` field of the reply, as in threads."""
+        return Loan(await Step(self._call.loan(length)))
 
 
 async def _requests(

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NoReturn, Opti
 from typing import Tuple
 
 from nearcall import _native, _shutdown, codegen
-from nearcall._buffers import numbers
+from nearcall._buffers import Loan, numbers
 from nearcall._errors import Metadata, RpcError, StatusCode
 from nearcall._interceptors import handler
 
@@ -17,6 +17,10 @@ _log = logging.getLogger("nearcall.server")
 
 #: What the caller of a service that has raised an exception gets.
 FAILED = "the service failed; its log says why"
+
+
+#: A shorter field of a reply is copied once more: to have it lent takes two changes of threads.
+LEND_BYTES_MIN = 64 << 10
 
 
 class Abort(Exception):
@@ -79,6 +83,12 @@ class ServicerContext:
         """Ends the call with CANCELLED."""
         self._call.fail(StatusCode.CANCELLED, "cancelled by the service")
 
+    def loan(self, length: int) -> Loan:
+        """Lends memory for a long ``bytes`` field of the reply, which the caller gets without a
+        copy where the mechanism can. Raises RpcError with RESOURCE_EXHAUSTED for more than the
+        limit, or while the caller has not given back enough of what it was lent before."""
+        return Loan(self._call.loan(length).wait())
+
     def peer(self) -> str:
         """Returns the caller: ``process:PID``, or ``tcp:HOST:PORT``."""
         return self._call.peer()[0]
@@ -88,6 +98,15 @@ class ServicerContext:
         return self._call.peer()[1:]
 
     # What follows is for the server.
+
+    def lend(self, length: int) -> Any:
+        """Gives native memory for a field of the reply."""
+        if length >= LEND_BYTES_MIN:
+            try:
+                return self._call.loan(length).wait()
+            except RpcError:
+                pass  # The reply is copied then, or nothing waits for it.
+        return codegen.plain(length)
 
     def finish(self, reply: Callable[[], bytes]) -> None:
         """Ends the call as the method has left it."""
@@ -190,7 +209,7 @@ def serve(
         elif method.shape == codegen.ONEWAY:
             context.finish(lambda: b"")
         else:
-            context.finish(lambda: method.reply_bytes(result))
+            context.finish(lambda: method.reply_bytes(result, lend=context.lend))
     except BaseException as error:
         context.fail_by(method, error)
 

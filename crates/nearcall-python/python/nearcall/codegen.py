@@ -78,10 +78,10 @@ class Method:
             return self.parts(request, field, self.request, lend)
         return self.encode_request(request)
 
-    def reply_bytes(self, reply: Any, field: str = "reply") -> Any:
+    def reply_bytes(self, reply: Any, field: str = "reply", lend: Lend = plain) -> Any:
         """Encodes a reply: as bytes, or in parts."""
         if type(reply) is not self.reply:
-            return self.parts(reply, field, self.reply, plain)
+            return self.parts(reply, field, self.reply, lend)
         return self.encode_reply(reply)
 
     def parts(self, message: Any, field: str, expected: Any, lend: Lend) -> Any:

@@ -9,15 +9,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use nearcall_channel::Loan;
 
 use crate::deadline::Deadline;
 use crate::interface::Interface;
 use crate::metadata::{BadMetadata, Metadata};
 use crate::peer::Peer;
 use crate::services::context::Context;
-use crate::services::detached_sink::DetachedCall;
+use crate::services::detached_sink::{DetachedCall, ReplyLender};
 use crate::services::headers;
 use crate::services::service_stream::ServiceStream;
+use crate::status::Status;
 use crate::tasks::cancellation::{Cancellation, Cancelled};
 
 /// The call that an async service serves: its deadline, its caller, what came beside the request.
@@ -53,6 +55,8 @@ pub struct CallContext {
     cancellation: Arc<Cancellation>,
     /// Of a call that streams.
     stream: Option<ServiceStream>,
+    /// Of a call that came over a connection.
+    lender: Option<ReplyLender>,
 }
 
 impl CallContext {
@@ -66,6 +70,7 @@ impl CallContext {
             is_trusted: call.is_trusted,
             cancellation: Arc::clone(call.sink.cancellation()),
             stream: call.sink.stream(),
+            lender: call.sink.lender(),
         }
     }
 
@@ -100,6 +105,21 @@ impl CallContext {
     /// that were loaned are slices of the caller's memory. [`detach`](crate::detach) what is kept.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted
+    }
+
+    /// Returns memory for a `bytes` field of the reply, as
+    /// [`Context::loan`](crate::Context::loan) does: written, then frozen, it is passed to the
+    /// caller by reference where the mechanism can (`shm`). Never waits.
+    ///
+    /// Only in the loop of the server: where the future runs elsewhere (see
+    /// [`AsyncDispatcher::spawn_on`](crate::service::AsyncDispatcher::spawn_on)), the memory is
+    /// that of this process, and copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::loan`](crate::Context::loan).
+    pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        self.lender.as_ref().map_or_else(|| Ok(Loan::plain(bytes)), |lender| lender.loan(bytes))
     }
 
     /// Returns what the caller sent beside the request.

@@ -9,11 +9,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use nearcall_channel::Loan;
 use nearcall_os::library::CallToken;
 use nearcall_wire::IncomingCall;
 
 use crate::codec::{self, Encoded, Message};
 use crate::connection::{Activity, Connection};
+use crate::deadline::Deadline;
 use crate::limits::ONEWAYS_DETACHED_MAX;
 use crate::metadata::BadMetadata;
 use crate::peer::{Peer, User};
@@ -34,6 +36,28 @@ pub(crate) struct DetachedCall {
     pub(crate) sink: DetachedSink,
     pub(crate) peer: Peer,
     pub(crate) is_trusted: bool,
+}
+
+/// Lends memory for the reply to such a call, in the thread of its loop.
+#[derive(Clone)]
+pub(crate) struct ReplyLender {
+    mailbox: Arc<Mailbox>,
+    connection: ConnectionKey,
+}
+
+impl ReplyLender {
+    /// Returns memory for a part of the reply. Never waits.
+    pub(crate) fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        let activity = Activity::of_thread(&self.mailbox);
+        match activity.and_then(|activity| activity.connection(self.connection)) {
+            Some(connection) => {
+                let loan = connection.loan(bytes);
+                loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
+            }
+            // From another thread the reply is copied anyway.
+            None => Ok(Loan::plain(bytes)),
+        }
+    }
 }
 
 /// The sink of such a call.
@@ -116,6 +140,14 @@ impl DetachedSink {
         }
         let to = To::Nowhere { connection, _permit: permit };
         Self { to, mailbox: mailbox.cloned(), cancellation, stream: None, memory: None }
+    }
+
+    /// Returns what lends for the reply, if the call came over a connection.
+    pub(crate) fn lender(&self) -> Option<ReplyLender> {
+        let (To::Connection(connection, _), Some(mailbox)) = (&self.to, &self.mailbox) else {
+            return None;
+        };
+        Some(ReplyLender { mailbox: Arc::clone(mailbox), connection: *connection })
     }
 
     /// Adds what goes with the answer.
