@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the Python package into a virtual environment below the target directory, generates the
-code of the tests, and runs them: `tests/run.py [--release] [TEST...]`. The wheel of a release has the
-program `nearcall` as well.
+code of the tests, and runs them: `tests/run.py [--release] [TEST...]`. The wheel of a release has
+the program `nearcall` as well.
 
 `cargo xtask languages` runs it. It needs python3 with venv, and a network or a cache of pip the
 first time."""

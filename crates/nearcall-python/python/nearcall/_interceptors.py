@@ -188,7 +188,10 @@ class ServerInterceptor:
 
 
 def handler(
-    interceptors: Sequence[Any], method: codegen.Method, continuation: Callable[[Any], Any], sent: Any
+    interceptors: Sequence[Any],
+    method: codegen.Method,
+    continuation: Callable[[Any], Any],
+    sent: Metadata,
 ) -> Any:
     """Has interceptors choose what serves a call with this metadata. The innermost calls
     ``continuation``; where that is ``async def`` so are they, and the result is awaited."""
