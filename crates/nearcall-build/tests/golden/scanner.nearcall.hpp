@@ -186,6 +186,15 @@ class ScannerCaller_ {
     return caller_.open_reply_stream<::scan::v1::Page>(
         "Progress", request, options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `progress` for a coroutine, which awaits its result.
+  ::nearcall::Opening<::nearcall::AsyncReplyStream<::scan::v1::Page>> async_progress(
+      const ::scan::v1::Page& request,
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_open_reply_stream<::scan::v1::Page>(
+        "Progress", request, options);
+  }
+#endif
   // Adds the numbers of all pages.
   // Takes a stream: `send` its items, then `finish` for the reply.
   ::nearcall::Result<::nearcall::RequestStream<::scan::v1::Page, ::scan::v1::Page>> upload(
@@ -193,6 +202,14 @@ class ScannerCaller_ {
     return caller_.open_request_stream<::scan::v1::Page, ::scan::v1::Page>(
         "Upload", options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `upload` for a coroutine, which awaits its result.
+  ::nearcall::Opening<::nearcall::AsyncRequestStream<::scan::v1::Page, ::scan::v1::Page>> async_upload(
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_open_request_stream<::scan::v1::Page, ::scan::v1::Page>(
+        "Upload", options);
+  }
+#endif
   // Returns each page.
   // Takes a stream and replies with one, each at its own pace.
   ::nearcall::Result<::nearcall::BothStreams<::scan::v1::Page, ::scan::v1::Page>> chat(
@@ -200,6 +217,14 @@ class ScannerCaller_ {
     return caller_.open_both_streams<::scan::v1::Page, ::scan::v1::Page>(
         "Chat", options);
   }
+#ifdef NEARCALL_COROUTINES
+  // Starts `chat` for a coroutine, which awaits its result.
+  ::nearcall::Opening<::nearcall::AsyncBothStreams<::scan::v1::Page, ::scan::v1::Page>> async_chat(
+      const ::nearcall::CallOptions& options = {}) const {
+    return caller_.async_open_both_streams<::scan::v1::Page, ::scan::v1::Page>(
+        "Chat", options);
+  }
+#endif
   // The field of the generated dispatcher, and its functions.
   ::nearcall::Result<::scan::v1::Page> service(
       const ::scan::v1::Page& request,
