@@ -183,7 +183,6 @@ fn check_shape(shape: u32, request: nearcall_view) -> Result<(), Status> {
 /// Of the functions that wait, only `nearcall_stream_trailers` and `nearcall_stream_free` are for
 /// this stream: they do not wait. The handle may be used in any thread.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "what a call takes, what reports, what is set")]
 pub unsafe extern "C" fn nearcall_open_notified(
     caller: nearcall_caller,
     method: *const c_char,
