@@ -13,15 +13,17 @@
 //! numbers mean that C holds in the place of pointers; `types.rs`, `status.rs` and `metadata.rs`
 //! are what passes, which `results.rs` reads and releases. `client.rs`, `caller.rs`, `pending.rs`
 //! and `streams.rs` call, with requests that may lie in what `loans.rs` has lent; `counters.rs`
-//! adds up what connections have carried; `notified.rs` polls the calls whose end the program wants
-//! reported, and reports it; `prepared.rs`, `server.rs`, `event_loop.rs` and `service.rs` serve,
-//! and `library.rs` has a server become a library of a host.
+//! adds up what connections have carried; `notified.rs` polls the calls, and the steps of streams
+//! (`notified_streams.rs`), whose end the program wants reported, and reports it; `prepared.rs`,
+//! `server.rs`, `event_loop.rs` and `service.rs` serve, and `library.rs` has a server become a
+//! library of a host.
 //!
 //! `include/nearcall.hpp` and `nearcall_server.hpp` are the same in C++17, header-only: a class for
 //! each handle, results in the place of statuses (`nearcall_base.hpp`); `nearcall_async.hpp` has
-//! coroutines await calls, from C++20 on; `nearcall_library.hpp` makes a program and a library of
-//! one source. `nearcall-build` generates callers and bases of services for them (`cpp.rs`), over
-//! the messages of protoc. `cmake/nearcall-config.cmake` builds programs with both.
+//! coroutines await calls and streams, from C++20 on; `nearcall_library.hpp` makes a program and a
+//! library of one source. `nearcall-build` generates callers and bases of services for them
+//! (`cpp.rs`), over the messages of protoc. `cmake/nearcall-config.cmake` builds programs with
+//! both.
 //!
 //! **Invariant:** no exception of C++ enters the library. *Checked by*
 //! `cpp_calls_cpp_over_shared_memory`.

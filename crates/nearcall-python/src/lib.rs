@@ -9,7 +9,8 @@
 //! `client.rs` and `streams.rs` call, `attachment.rs` watches over servers, `server.rs`,
 //! `call_queue.rs` and `server_call.rs` serve, `operation.rs` is what a thread (`waiting.rs`) or a
 //! loop of asyncio (`notifier.rs`) waits for, `slot.rs` holds an end of a stream, and `buffers.rs`
-//! has memory that is not copied, of which `_buffers.py` makes buffers. `nearcall gen --lang
+//! has memory that is not copied, of which `_buffers.py` makes buffers. What is lent for a reply
+//! the loop of the server lends, when it polls the call. `nearcall gen --lang
 //! python` (`python.rs` of `nearcall-build`) writes the stubs; `_interceptors.py` and
 //! `_aio_interceptors.py` stand between them and calls, and between calls and methods. maturin
 //! builds the package, no plain `cargo build` does; `tests/run.py` builds and tests both halves.
