@@ -35,6 +35,8 @@ pub enum Chore {
     Words,
     /// What has to stay true, with the place that states it and the test that checks it
     Invariants,
+    /// The book, as pages in target/book; needs mdbook
+    Book,
     /// What is too long for CI: licences, Miri, fuzz targets, storms, stress, a simulation of a
     /// million steps, the program as users build it; installs what is missing
     ReleaseCheck,
@@ -158,6 +160,7 @@ mod tests {
     fn arguments_become_chores() {
         for (line, expected) in [
             ("ci --quick", Chore::Ci { quick: true }),
+            ("book", Chore::Book),
             ("fuzz", Chore::Fuzz { target: None, seconds: 60 }),
             ("fuzz frame --seconds 5", Chore::Fuzz { target: Some("frame".into()), seconds: 5 }),
             ("kill-storm --kills 7", Chore::KillStorm { kills: 7 }),

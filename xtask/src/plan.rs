@@ -60,6 +60,10 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         | Chore::Corpus { .. }
         | Chore::Interop(_)
         | Chore::Languages(_) => Vec::new(),
+        Chore::Book => {
+            let command = Command::new("book", "mdbook").argument("build").argument("docs/book");
+            vec![Step::Run(command)]
+        }
         Chore::Loom => vec![Step::Run(loom(facts))],
         Chore::Miri => vec![when(&facts.miri, miri())],
         Chore::ReleaseCheck => release_check(facts),

@@ -4,6 +4,7 @@
 //! Not here: reading the repository (`tests/tidy.rs`), running chores (`main.rs`).
 
 pub mod api;
+pub mod book;
 pub mod circles;
 pub mod document;
 pub mod invariants;

@@ -10,7 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::CommandFactory;
 use xtask::chore::Chore;
 use xtask::repository::Repository;
-use xtask::tidy::{api, circles, document, invariants, manifest, modules, source, words};
+use xtask::tidy::{api, book, circles, document, invariants, manifest, modules, source, words};
+
+/// How a machine is measured.
+const BENCH: &str = "docs/book/src/guides/bench.md";
 
 /// What checks each rule of measuring.
 const MEASURING: &str = "docs/book/src/guides/measuring.md";
@@ -20,6 +23,9 @@ const SECURITY: &str = "SECURITY.md";
 
 /// How long a document may be that is read from top to bottom, in lines.
 const LINES_MAX: &[(&str, usize)] = &[("README.md", 160), ("ARCHITECTURE.md", 300)];
+
+/// What can be set.
+const OPTIONS: &str = "docs/book/src/reference/options.md";
 
 /// What happens at each bound.
 const BACKPRESSURE: &str = "docs/book/src/guides/limits.md";
@@ -125,9 +131,22 @@ fn documents_show_commands_that_exist() {
         is_verb: &|verb| has_verb(&table, verb),
         is_file: &|path| repository().root().join(path).is_file(),
     };
-    for name in ["README.md", "CONTRIBUTING.md", "docs/calling.md", "docs/bench.md", MEASURING] {
+    for name in ["README.md", "CONTRIBUTING.md", BENCH, MEASURING] {
         report(document::unknown_commands(name, &read(name), &known));
     }
+}
+
+#[test]
+fn the_book_leads_to_what_there_is() {
+    let mut pages = repository().texts().unwrap();
+    pages.retain(|path, _| path.starts_with(book::BOOK) && path.ends_with(".md"));
+    let files = rust_files();
+    let exists = |path: &str| repository().root().join(path).exists();
+    let is_compiled = |page: &str| {
+        let line = format!("\"../../../{page}\"");
+        files.iter().any(|(path, text)| path.starts_with("crates/") && text.contains(&line))
+    };
+    report(book::problems(&pages, &exists, &is_compiled));
 }
 
 #[test]
@@ -147,7 +166,9 @@ fn every_case_of_a_fault_has_tests_that_exist() {
 
 #[test]
 fn every_bound_of_the_table_and_its_forms_exist() {
-    report(document::unknown_names(BACKPRESSURE, &read(BACKPRESSURE), &rust_files()));
+    for page in [BACKPRESSURE, OPTIONS] {
+        report(document::unknown_names(page, &read(page), &rust_files()));
+    }
 }
 
 #[test]

@@ -15,12 +15,21 @@
 //! sends the golden bytes of that document to real servers.
 #![forbid(unsafe_code)]
 
-/// The code in README.md is compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+/// Compiles the Rust code of documents.
+macro_rules! compiled {
+    ($($name:ident $path:literal)+) => {$(
+        #[cfg(doctest)]
+        #[doc = include_str!($path)]
+        struct $name;
+    )+};
+}
 
-/// That of the document about calling, too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/calling.md")]
-struct Calling;
+compiled! {
+    Readme "../../../README.md"
+    FirstCall "../../../docs/book/src/tutorial/first-call.md"
+    Threads "../../../docs/book/src/guides/threads.md"
+    SlowMethods "../../../docs/book/src/guides/slow-methods.md"
+    ZeroCopy "../../../docs/book/src/guides/zero-copy.md"
+    Names "../../../docs/book/src/guides/names.md"
+    Gateway "../../../docs/book/src/guides/gateway.md"
+}

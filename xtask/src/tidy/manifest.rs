@@ -37,7 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
     ("nearcall-recording", &["nearcall", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
-    ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),
+    ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-grpc", "nearcall-os"]),
     ("nearcall-bench-service", &["nearcall", "nearcall-build", "nearcall-os"]),
     // No clock, no process, no descriptor: the table of mechanisms only.
     ("nearcall-results", &["nearcall-channel"]),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod book;
 #[path = "../../../nearcall-wire/tests/it/golden.rs"]
 mod golden;
 mod heater;
@@ -10,3 +11,4 @@ mod plain_client;
 mod program;
 mod runs;
 mod thermostat;
+mod tutorial;

@@ -135,11 +135,11 @@ fn a_tour_is_one_table() {
     assert!(["p99", "ratio", "CPU"].iter().all(|head| table(&run, PAGE).contains(head)));
 }
 
-/// The table in docs/bench.md is that of the stored run, shortened by whole paragraphs.
+/// The table in the book's guides/bench.md is that of the stored run, shortened by paragraphs.
 #[test]
 fn the_sample_of_the_document_is_what_is_printed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let document = std::fs::read_to_string(root.join("docs/bench.md")).unwrap();
+    let document = std::fs::read_to_string(root.join("docs/book/src/guides/bench.md")).unwrap();
     let run = stored("runs/epyc-2cpu-tour.json");
     let printed = table(&run, PAGE);
     let (_, rest) = document.split_once("`nearcall show docs/runs/epyc-2cpu-tour.json`").unwrap();

@@ -221,3 +221,15 @@ fn the_limits_of_the_document_are_those_of_the_code() {
         assert_eq!(grant_bytes(window), (window / 4).max(1));
     }
 }
+
+#[test]
+fn the_page_of_the_codes_has_all_of_them() {
+    let page = include_str!("../../../../docs/book/src/reference/codes.md");
+    let table = page.split("\n## ").next().unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.contains(" | `")).collect();
+    assert_eq!(rows.len(), Code::ALL.len());
+    for (row, code) in rows.iter().zip(Code::ALL) {
+        let start = format!("| {} | `{}` | ", code.number(), code.name());
+        assert!(row.starts_with(&start), "{row}: not {start}");
+    }
+}
