@@ -41,6 +41,8 @@ pub(crate) struct Recording {
 struct Waiting {
     events: Vec<RecordedEvent>,
     bytes: u64,
+    /// Bytes of events that wait in connections for their calls to begin.
+    early_bytes: u64,
     /// Bytes that may still be added at `allowed_at_ns`.
     allowed_bytes: u64,
     allowed_at_ns: u64,
@@ -71,6 +73,7 @@ impl Recording {
         let waiting = Waiting {
             events: Vec::new(),
             bytes: 0,
+            early_bytes: 0,
             allowed_bytes: bytes_per_s_max,
             allowed_at_ns: started_ns,
             dropped: RecordedDrop::default(),
@@ -129,10 +132,7 @@ impl Recording {
             (waiting.allowed_bytes, waiting.allowed_at_ns) =
                 (allowed.min(self.bytes_per_s_max), now_ns);
         }
-        if self.is_over.load(Ordering::Relaxed)
-            || waiting.allowed_bytes < event_bytes
-            || waiting.bytes + event_bytes > self.memory_bytes_max
-        {
+        if waiting.allowed_bytes < event_bytes || !self.has_room(&waiting, event_bytes) {
             let dropped = &mut waiting.dropped;
             *(if is_call { &mut dropped.calls } else { &mut dropped.events }) += 1;
             dropped.bytes += body_bytes;
@@ -143,6 +143,27 @@ impl Recording {
         waiting.bytes += event_bytes;
         waiting.events.push(event);
         true
+    }
+
+    /// Keeps an event of a call that has not begun, in `early`. One that does not fit is counted.
+    pub(crate) fn keep(self: &Arc<Self>, early: &mut Early, event: RecordedEvent) {
+        let body_bytes = bytes_of(&event);
+        let event_bytes = body_bytes + RECORDED_EVENT_BYTES;
+        let mut waiting = self.lock();
+        if !self.has_room(&waiting, event_bytes) {
+            waiting.dropped.events += 1;
+            waiting.dropped.bytes += body_bytes;
+            return;
+        }
+        waiting.early_bytes += event_bytes;
+        early.events.push(event);
+        early.kept.get_or_insert_with(|| (Arc::clone(self), 0)).1 += event_bytes;
+    }
+
+    /// Returns whether an event of so many bytes may be added to what waits.
+    fn has_room(&self, waiting: &Waiting, event_bytes: u64) -> bool {
+        let waits = waiting.bytes + waiting.early_bytes;
+        !self.is_over.load(Ordering::Relaxed) && waits + event_bytes <= self.memory_bytes_max
     }
 
     /// Counts events that were taken and could not be sent.
@@ -169,6 +190,29 @@ impl Recording {
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Events of one call that wait until it begins, in the memory of their recording.
+#[derive(Default)]
+pub(crate) struct Early {
+    events: Vec<RecordedEvent>,
+    /// The recording whose memory they are in, and how many bytes of it.
+    kept: Option<(Arc<Recording>, u64)>,
+}
+
+impl Early {
+    /// Returns the events, which are in the memory no more.
+    pub(crate) fn take(mut self) -> Vec<RecordedEvent> {
+        std::mem::take(&mut self.events)
+    }
+}
+
+impl Drop for Early {
+    fn drop(&mut self) {
+        if let Some((recording, bytes)) = self.kept.take() {
+            recording.lock().early_bytes -= bytes;
+        }
     }
 }
 
@@ -223,6 +267,26 @@ mod tests {
         assert_eq!(taken.len(), 2);
         assert!(recording.push(item(100)));
         assert_eq!(recording.take().len(), 1);
+    }
+
+    #[test]
+    fn what_waits_for_its_call_is_within_the_memory() {
+        let memory_bytes_max = 3 * (RECORDED_EVENT_BYTES + 100);
+        let request = RecordRequest { memory_bytes_max, ..RecordRequest::default() };
+        let recording = Recording::new(&request).unwrap();
+        let (mut first, mut second) = (Early::default(), Early::default());
+        recording.keep(&mut first, item(100));
+        recording.keep(&mut second, item(100));
+        assert!(recording.push(item(100)));
+        recording.keep(&mut first, item(100));
+        assert!(!recording.push(item(0)));
+        // What is sent leaves room, and what is kept none.
+        assert_eq!(recording.take().len(), 2);
+        assert!(recording.push(item(100)) && !recording.push(item(100)));
+        assert_eq!(first.take().len(), 1);
+        assert!(recording.push(item(100)) && !recording.push(item(100)));
+        drop(second);
+        assert!(recording.push(item(100)) && !recording.push(item(100)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::control::{
     RecordedMetadata, RecordedRequest, RecordedResult,
 };
 use crate::metadata::Metadata;
-use crate::recording::Recording;
+use crate::recording::{Early, Recording};
 use crate::status::Status;
 
 /// Where a connection is recorded to, if it is.
@@ -37,7 +37,7 @@ struct Tap {
     /// The calls that are recorded and have not ended, with their numbers.
     calls: HashMap<IncomingCall, u64>,
     /// Events of calls that wait for their turn.
-    early: HashMap<IncomingCall, Vec<RecordedEvent>>,
+    early: HashMap<IncomingCall, Early>,
 }
 
 impl Tap {
@@ -120,7 +120,7 @@ impl<H: Host> Connection<H> {
         if let Some(call) = head.call {
             tap.calls.insert(call, number);
         }
-        for event in early {
+        for event in early.take() {
             tap.recording.push(RecordedEvent { call: number, ..event });
         }
     }
@@ -138,7 +138,7 @@ impl<H: Host> Connection<H> {
             tap.early.remove(&call);
         } else if self.inbound.borrow().iter().any(|it| it.head.call == Some(call)) {
             let event = tap.event(0, what(tap));
-            tap.early.entry(call).or_default().push(event);
+            tap.recording.keep(tap.early.entry(call).or_default(), event);
         }
     }
 
