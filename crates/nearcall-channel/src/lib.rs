@@ -69,6 +69,7 @@ mod last_use;
 pub mod limits;
 mod liveness;
 pub mod mechanism;
+mod nearest;
 mod open;
 mod packet;
 mod posted_flag;
@@ -99,6 +100,7 @@ pub use last_use::{ClosedFlag, UseCount};
 pub use mechanism::{
     BadMechanismSet, Capabilities, DataPath, Mechanism, MechanismSet, UnknownMechanism,
 };
+pub use nearest::nearest_name;
 pub use packet::{Refusal, VERSION, Version};
 pub use posted_flag::PostedFlag;
 pub use settings::{Peer, PeerIdentity};

@@ -14,6 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Unsupported, debug_as_display};
+use crate::nearest::nearest_name;
 use crate::open::{AcceptFn, OfferFn};
 use crate::wait::WaitPolicy;
 
@@ -272,7 +273,7 @@ pub struct UnknownMechanism {
 
 impl fmt::Display for UnknownMechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nearest = nearest_name(&self.word);
+        let nearest = nearest_name(&self.word, Mechanism::all().map(Mechanism::name));
         let all: Vec<_> = Mechanism::all().map(Mechanism::name).collect();
         write!(f, "unknown mechanism `{}`", self.word)?;
         match nearest {
@@ -298,35 +299,8 @@ impl FromStr for Mechanism {
     }
 }
 
-/// Letters that are kept of a word that is no mechanism: longer ones cannot be near any name, and
-/// the distance costs their length squared.
+/// Letters that are kept of a word that is no mechanism: longer ones cannot be near any name.
 const WORD_MAX: usize = 64;
-
-/// The name that differs in the fewest letters, unless nearly all differ.
-fn nearest_name(word: &str) -> Option<&'static str> {
-    if word.len() >= WORD_MAX {
-        return None;
-    }
-    let distances = table::ROWS.iter().map(|row| (edit_distance(word, row.name), row.name));
-    let (distance, name) = distances.min_by_key(|(distance, _)| *distance)?;
-    (distance <= name.len().max(word.len()) / 2).then_some(name)
-}
-
-/// Levenshtein's distance: letters to insert, remove or replace.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
 
 #[cfg(test)]
 mod tests {

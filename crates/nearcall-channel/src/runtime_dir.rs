@@ -84,6 +84,12 @@ fn default_of(user: u32) -> PathBuf {
     }
 }
 
+/// Returns where servers of a user have their sockets unless variables say something else: in the
+/// directory of a login, or in the default one. Neither need exist.
+pub fn usual_of(user: u32) -> [PathBuf; 2] {
+    [PathBuf::from(format!("/run/user/{user}/nearcall")), default_of(user)]
+}
+
 /// Returns the path of the directory, which need not exist.
 pub fn path() -> PathBuf {
     choice().0
@@ -117,8 +123,7 @@ pub fn hint_at_other(name: &str) -> Option<String> {
     let by_sudo = env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     let users = [Some(user), by_sudo.filter(|_| user == 0)];
     users.into_iter().flatten().find_map(|uid| {
-        let of_login = PathBuf::from(format!("/run/user/{uid}/nearcall"));
-        [of_login, default_of(uid)].into_iter().filter(|path| *path != own).find_map(|path| {
+        usual_of(uid).into_iter().filter(|path| *path != own).find_map(|path| {
             // What another user has put there is not worth a word.
             if check(&path, uid).is_err() {
                 return None;

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use nearcall_channel::nearest_name;
 use serde::{Deserialize, Serialize};
 
 use crate::words::words;
@@ -67,27 +68,12 @@ impl FromStr for Need {
 pub struct UnknownNeed(pub String);
 
 fn hint(word: &str) -> String {
-    nearest(word).map_or(".".to_owned(), |name| format!(", did you mean `{name}`?"))
+    let nearest = nearest_name(&word.replace('_', "-"), Need::ALL.map(Need::name));
+    nearest.map_or(".".to_owned(), |name| format!(", did you mean `{name}`?"))
 }
 
 fn names() -> String {
     Need::ALL.map(Need::name).join(" ")
-}
-
-/// Returns the name with the most pairs of letters in common, if that is half of them.
-fn nearest(word: &str) -> Option<&'static str> {
-    // Longer words are near no name.
-    const WORD_BYTES_MAX: usize = 64;
-    let word = word.to_ascii_lowercase().replace('_', "-");
-    let shared = |name: &str| {
-        let pairs = |text: &str| text.as_bytes().windows(2).map(<[u8]>::to_vec).collect::<Vec<_>>();
-        let (own, theirs) = (pairs(&word), pairs(name));
-        let common = own.iter().filter(|pair| theirs.contains(pair)).count();
-        2.0 * common as f64 / (own.len() + theirs.len()) as f64
-    };
-    let all = Need::ALL.map(|need| (shared(need.name()), need.name()));
-    let (best, name) = all.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best >= 0.5 && word.len() <= WORD_BYTES_MAX).then_some(name)
 }
 
 #[cfg(test)]
