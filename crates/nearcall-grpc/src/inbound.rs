@@ -40,6 +40,7 @@ pub(crate) use self::limits::{ASK_TIMEOUT, DRAIN_TIMEOUT};
 
 pub use self::counters::GatewayCounters;
 pub use self::limits::GatewayLimits;
+pub use self::reflection::descriptor_pool;
 pub use self::running::RunningGateway;
 pub use self::tls::TlsOptions;
 

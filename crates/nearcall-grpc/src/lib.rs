@@ -59,7 +59,7 @@ mod outbound;
 
 pub use self::inbound::{
     Gateway, GatewayBuilder, GatewayCounters, GatewayError, GatewayLimits, RunningGateway,
-    TlsOptions,
+    TlsOptions, descriptor_pool,
 };
 pub use self::outbound::{Forwarder, ForwarderError, Outbound, RunningForwarder, install};
 

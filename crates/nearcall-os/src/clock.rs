@@ -214,6 +214,20 @@ pub fn pause_until(monotonic_ns: u64) {
     while let Err(Errno::INTR) = clock_nanosleep_absolute(ClockId::Monotonic, &end) {}
 }
 
+/// Sleeps until `CLOCK_MONOTONIC` shows `monotonic_ns`, and looks before, every 50 ms and after
+/// whether `is_over`. Returns false once it is.
+pub fn pause_unless(monotonic_ns: u64, is_over: &dyn Fn() -> bool) -> bool {
+    const STEP_NS: u64 = 50_000_000;
+    while !is_over() {
+        let now_ns = self::monotonic_ns();
+        if now_ns >= monotonic_ns {
+            return true;
+        }
+        pause_until(monotonic_ns.min(now_ns.saturating_add(STEP_NS)));
+    }
+    false
+}
+
 /// Hints to the processor that this is a spin loop.
 #[inline(always)]
 pub fn spin_hint() {

@@ -124,10 +124,7 @@ impl OpenCall {
 fn options(metadata: &[RecordedEntry], timeout: Duration) -> Result<CallOptions, Status> {
     let mut options = CallOptions::new().deadline(timeout);
     for RecordedEntry { key, value } in metadata {
-        options = match std::str::from_utf8(value) {
-            Ok(text) if !key.ends_with("-bin") => options.metadata(key, text)?,
-            _ => options.metadata_bin(key, value)?,
-        };
+        options = options.metadata_bin(key, value)?;
     }
     Ok(options)
 }

@@ -260,16 +260,10 @@ impl<'a> Player<'a> {
         let after = Duration::try_from_secs_f64(after_s).unwrap_or(Duration::MAX);
         let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let due_ns = self.shared.started_ns.saturating_add(after_ns);
-        while !self.tally.was_stopped {
-            let now_ns = clock::monotonic_ns();
-            if now_ns >= due_ns {
-                self.tally.latest_ns = self.tally.latest_ns.max(now_ns - due_ns);
-                return true;
-            }
-            clock::pause_until(due_ns.min(now_ns + PAUSE_NS_MAX));
-            self.tally.was_stopped |= (self.shared.is_stopped)();
-        }
-        false
+        self.tally.was_stopped |= !clock::pause_unless(due_ns, self.shared.is_stopped);
+        let late_ns = clock::monotonic_ns().saturating_sub(due_ns);
+        self.tally.latest_ns = self.tally.latest_ns.max(late_ns);
+        !self.tally.was_stopped
     }
 }
 
@@ -283,6 +277,3 @@ const FIELDS_MAX: usize = 10;
 
 /// Characters that are shown of a status.
 const MESSAGE_CHARS_MAX: usize = 120;
-
-/// Time between two looks whether the replay is to stop, in nanoseconds.
-const PAUSE_NS_MAX: u64 = 50_000_000;

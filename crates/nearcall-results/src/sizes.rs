@@ -1,5 +1,7 @@
 //! Message sizes, from text to bytes.
 
+use crate::report::number;
+
 /// Reads a list of message sizes such as `8,1KiB,64K,1MB`, in the order given, each once.
 ///
 /// # Errors
@@ -24,6 +26,16 @@ pub fn parse_sizes(text: &str) -> Result<Vec<u64>, SizeError> {
 ///
 /// [`SizeError`] names the text that was refused, and what is accepted.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
+    parse_bytes(text, MESSAGE_BYTES_MAX)
+}
+
+/// Reads a number of bytes up to `max`, as [`parse_size`] does one of a message; also `G`, `GiB`
+/// and `GB`.
+///
+/// # Errors
+///
+/// [`SizeError`] names the text that was refused, and what is accepted.
+pub fn parse_bytes(text: &str, max: u64) -> Result<u64, SizeError> {
     let item = text.trim();
     if item.is_empty() {
         return Err(SizeError::Empty);
@@ -39,16 +51,16 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
         "kb" => 1_000,
         "m" | "mib" => 1 << 20,
         "mb" => 1_000_000,
-        // Read only to be refused as too large, not as unknown.
-        "g" | "gib" | "gb" => 1 << 30,
+        "g" | "gib" => 1 << 30,
+        "gb" => 1_000_000_000,
         _ => return Err(SizeError::NotASize(item.to_owned())),
     };
     // Only digits stand here, so what fails to fit is too large.
     let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
     match size {
         Some(0) => Err(SizeError::Zero(item.to_owned())),
-        Some(size) if size <= MESSAGE_BYTES_MAX => Ok(size),
-        _ => Err(SizeError::TooLarge(item.to_owned())),
+        Some(size) if size <= max => Ok(size),
+        _ => Err(SizeError::TooLarge(item.to_owned(), max)),
     }
 }
 
@@ -64,9 +76,9 @@ pub enum SizeError {
     /// The item is 0: a message without payload measures nothing about its size.
     #[error("size {0:?} is zero; the smallest is 1 byte")]
     Zero(String),
-    /// The item is above [`MESSAGE_BYTES_MAX`].
-    #[error("size {0:?} is above the limit of 4 MiB")]
-    TooLarge(String),
+    /// The item is above this limit, in bytes.
+    #[error("size {0:?} is above the limit of {limit}", limit = number::size(*.1))]
+    TooLarge(String, u64),
 }
 
 const ACCEPTED: &str = "\
@@ -109,6 +121,8 @@ mod tests {
         check("8k,8K,8KiB,8kib", &[8_192]);
         check("8KB,8kb,1MB,8000", &[8_000, 1_000_000]);
         assert_eq!(parse_size(" 1KB "), Ok(1_000));
+        assert_eq!(parse_bytes("2GiB", u64::MAX), Ok(2 << 30));
+        assert_eq!(parse_bytes("1GB", u64::MAX), Ok(1_000_000_000));
     }
 
     #[test]

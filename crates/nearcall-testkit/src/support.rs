@@ -16,6 +16,9 @@ use nearcall::{Client, Code, Context, EventLoop, Limits, Server, Status};
 use nearcall_wire::Hello;
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::home::{
+    NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, WatchReply, WatchRequest,
+};
 use crate::tasks::wait_until;
 
 /// The greeting of a client that writes its messages by hand.
@@ -141,6 +144,44 @@ impl Echo for Service {
         context.answer_later(|responder| {
             self.later.borrow_mut().push((request.clone(), responder));
         })
+    }
+}
+
+/// A thermostat that may measure in other units, and gets no warmer than that.
+pub struct Room {
+    target: Cell<f64>,
+    factor: f64,
+    celsius_max: f64,
+}
+
+impl Room {
+    pub fn new(factor: f64, celsius_max: f64) -> Self {
+        Self { target: Cell::new(0.0), factor, celsius_max }
+    }
+}
+
+impl Thermostat for Room {
+    fn set_target(
+        &self,
+        _context: &Context<'_>,
+        request: &SetTargetRequest,
+    ) -> Result<SetTargetReply, Status> {
+        if request.celsius > self.celsius_max {
+            return Err(Status::out_of_range("too warm"));
+        }
+        let celsius_before = self.target.replace(request.celsius * self.factor);
+        Ok(SetTargetReply { celsius_before })
+    }
+
+    fn note(&self, _context: &Context<'_>, _request: &NoteRequest) {}
+
+    fn watch(&self, _: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
+        Ok(WatchReply { celsius: self.target.get() })
+    }
+
+    fn reset(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        self.target.set(0.0);
+        Ok(())
     }
 }
 

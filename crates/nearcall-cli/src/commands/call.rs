@@ -139,15 +139,8 @@ fn header(text: &str) -> Result<(String, Vec<u8>), String> {
         }
         false => value.as_bytes().to_vec(),
     };
-    let tried = with_header(CallOptions::new(), &key, &value);
+    let tried = CallOptions::new().metadata_bin(&key, &value);
     tried.map(|_| (key, value)).map_err(|error| error.to_string())
-}
-
-fn with_header(options: CallOptions, key: &str, value: &[u8]) -> anyhow::Result<CallOptions> {
-    match key.ends_with("-bin") {
-        true => Ok(options.metadata_bin(key, value)?),
-        false => Ok(options.metadata(key, std::str::from_utf8(value)?)?),
-    }
 }
 
 pub(super) fn run(args: &CallArgs) -> anyhow::Result<End> {
@@ -175,7 +168,7 @@ fn call(args: &CallArgs) -> anyhow::Result<End> {
         options = options.deadline(deadline);
     }
     for (key, value) in &args.header {
-        options = with_header(options, key, value)?;
+        options = options.metadata_bin(key, value)?;
     }
     let requests = Requests::open(args.request.as_deref(), args.format, method.input())?;
     let call = Call { args, asked, method, options, requests };

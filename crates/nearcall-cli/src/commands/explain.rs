@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 use nearcall::control::{
     Connection, ConnectionsRequest, DescribeReply, DescribeRequest, MessageCounts, ServerCaller,
     SwitchRecord,
@@ -21,8 +22,8 @@ use self::alternatives::{Alternatives, Evidence};
 use super::End;
 use super::asked_server::{self, ServerChoice};
 use crate::args::{JsonArgs, ask_timeout};
-use crate::output;
 use crate::terminal::style;
+use crate::{completion, output};
 
 mod alternatives;
 mod text;
@@ -38,7 +39,7 @@ mod text;
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ExplainArgs {
     /// The name or the address of the server, or the number of its process
-    #[arg(value_name = "PID|NAME")]
+    #[arg(value_name = "PID|NAME", add = ArgValueCompleter::new(completion::servers))]
     pub(crate) server: ServerChoice,
 
     /// How long to watch what the connections carry, a minute at most

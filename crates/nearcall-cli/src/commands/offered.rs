@@ -12,7 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use nearcall::control::{DescribeRequest, ServerCaller};
 use nearcall::{Address, CallOptions, Client, Code, Status};
-use nearcall_grpc::Outbound;
+use nearcall_channel::nearest_name;
+use nearcall_grpc::{Outbound, descriptor_pool};
 use prost_reflect::{DescriptorPool, MethodDescriptor, ServiceDescriptor};
 
 use super::asked_server;
@@ -145,7 +146,7 @@ impl Offer {
     /// Reads the descriptors.
     pub(crate) fn pool(&self) -> anyhow::Result<DescriptorPool> {
         let name = &self.name;
-        pool_of(&self.descriptor_set)
+        descriptor_pool(&self.descriptor_set)
             .with_context(|| format!("the server's description of {name} cannot be read"))
     }
 
@@ -167,18 +168,6 @@ pub(crate) fn method(service: &ServiceDescriptor, name: &str) -> anyhow::Result<
     Err(anyhow!("{} has no method `{name}`; it has {all}{hint}", service.full_name()))
 }
 
-fn pool_of(descriptor_set: &[u8]) -> anyhow::Result<DescriptorPool> {
-    let mut pool = DescriptorPool::new();
-    let known = DescriptorPool::global().get_file_by_name("google/protobuf/descriptor.proto");
-    let known = known.map(|file| file.file_descriptor_proto().clone());
-    pool.add_file_descriptor_protos(known)?;
-    match pool.decode_file_descriptor_set(descriptor_set) {
-        Ok(()) => Ok(pool),
-        // It has that file as well.
-        Err(_) => Ok(DescriptorPool::decode(descriptor_set)?),
-    }
-}
-
 /// Returns whether a name is another one, or its last parts.
 pub(crate) fn is_end_of(end: &str, name: &str) -> bool {
     name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -186,18 +175,8 @@ pub(crate) fn is_end_of(end: &str, name: &str) -> bool {
 
 /// Returns `, did you mean ...?`, or nothing if no name is near.
 pub(crate) fn did_you_mean(word: &str, names: &[&str]) -> String {
-    // The last part decides where the parts before it are the same, or left out.
-    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_lowercase();
-    let near = |name: &str| {
-        strsim::jaro_winkler(word, name).max(strsim::jaro_winkler(&last(word), &last(name)))
-    };
-    let nearest = names.iter().map(|name| (near(name), *name));
-    match nearest.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((alike, name)) if alike >= NEAR_MIN && word.len() <= WORD_BYTES_MAX => {
-            format!(", did you mean `{name}`?")
-        }
-        _ => String::new(),
-    }
+    let nearest = nearest_name(word, names.iter().copied());
+    nearest.map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
 }
 
 /// Returns the address of the server alone.
@@ -217,9 +196,3 @@ pub(crate) fn failed(error: &anyhow::Error) -> Option<&Status> {
 
 /// Longest wait for a server's word on itself.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-
-/// Jaro-Winkler's likeness from which a name may be meant; clap takes 0.7 for options.
-const NEAR_MIN: f64 = 0.8;
-
-/// Longer words are near no name, and comparing costs their length squared.
-const WORD_BYTES_MAX: usize = 256;

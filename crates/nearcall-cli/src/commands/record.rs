@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 use nearcall::control::{
     DescribeReply, DescribeRequest, RecordReply, RecordRequest, RecordedInterface, RecordingHeader,
     ServerCaller,
@@ -23,12 +24,13 @@ use nearcall_os::clock;
 use nearcall_os::signal::Interrupt;
 use nearcall_recording::{Summary, Writer};
 use nearcall_results::report::number;
+use nearcall_results::sizes::{SizeError, parse_bytes};
 use serde::Serialize;
 
 use super::End;
 use super::asked_server::{self, ServerChoice};
 use crate::args::{JsonArgs, timeout, value};
-use crate::output;
+use crate::{completion, output};
 
 /// Record the calls of a server and their replies into a file
 ///
@@ -44,7 +46,7 @@ use crate::output;
 #[command(before_help = EXAMPLES)]
 pub(crate) struct RecordArgs {
     /// The name or the address of the server, or the number of its process
-    #[arg(value_name = "NAME|PID")]
+    #[arg(value_name = "NAME|PID", add = ArgValueCompleter::new(completion::servers))]
     pub(crate) server: ServerChoice,
 
     /// Write the recording here
@@ -84,15 +86,8 @@ pub(crate) struct RecordArgs {
 }
 
 /// Reads a number of bytes that may be more than a message has.
-fn bytes(text: &str) -> Result<u64, String> {
-    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1), ("", 1)];
-    let (number, unit) = units
-        .iter()
-        .find_map(|(name, unit)| Some((text.trim().strip_suffix(name)?, *unit)))
-        .unwrap_or((text, 1));
-    let number = number.trim().parse::<u64>().ok().filter(|number| *number > 0);
-    let bytes = number.and_then(|number| number.checked_mul(unit));
-    bytes.ok_or_else(|| "give a number of bytes above 0, such as 64MiB".to_owned())
+fn bytes(text: &str) -> Result<u64, SizeError> {
+    parse_bytes(text, u64::MAX)
 }
 
 pub(super) fn run(args: &RecordArgs) -> anyhow::Result<End> {
@@ -269,16 +264,3 @@ Examples:
   nearcall record thermostat -o room.rec
   nearcall record thermostat -o room.rec --method SetTarget --duration 1m
   nearcall record 4711 -o calls.rec --max-rate 1MiB";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_have_binary_units() {
-        assert_eq!((bytes("64MiB"), bytes("7"), bytes("2 KiB")), (Ok(64 << 20), Ok(7), Ok(2048)));
-        for bad in ["", "0", "-1", "1.5MiB", "MiB", "99999999999GiB"] {
-            assert!(bytes(bad).is_err(), "{bad}");
-        }
-    }
-}

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 use nearcall::Address;
 use nearcall_os::signal::Interrupt;
 use nearcall_recording::{Percentiles, Reader, ReplayError, ReplayOptions, ReplayReport, Speed};
@@ -20,8 +21,8 @@ use serde::Serialize;
 
 use super::{End, asked_server};
 use crate::args::{JsonArgs, timeout};
-use crate::output;
 use crate::terminal::style;
+use crate::{completion, output};
 
 /// Send the calls of a recording to a server again
 ///
@@ -43,7 +44,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) file: PathBuf,
 
     /// The name or the address of the server
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(completion::servers))]
     pub(crate) server: Address,
 
     /// So many times as fast as it was recorded, or max: without pauses

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 use nearcall::control::{DescribeRequest, STOP_BY_SIGNAL, ServerCaller, StopRequest};
 use nearcall::{Address, CallOptions, Code, Status};
 use nearcall_os::{Deadline, process};
 
 use super::{End, asked_server};
 use crate::args::timeout;
-use crate::output;
+use crate::{completion, output};
 
 /// End a server as SIGTERM does, and wait for its process
 ///
@@ -32,7 +33,7 @@ use crate::output;
 #[command(before_help = EXAMPLES)]
 pub(crate) struct StopArgs {
     /// The name or the address of the server
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(completion::servers))]
     pub(crate) server: Address,
 
     /// Longest wait until that is done

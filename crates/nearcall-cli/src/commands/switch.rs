@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 use nearcall::control::{ServerCaller, SwitchOutcome, SwitchRequest};
 use nearcall::{CallOptions, Code, Mechanism};
 use nearcall_results::report::document;
@@ -17,8 +18,8 @@ use serde::Serialize;
 use super::End;
 use super::asked_server::{self, ServerChoice};
 use crate::args::{JsonArgs, ask_timeout};
-use crate::output;
 use crate::terminal::style;
+use crate::{completion, output};
 
 /// Have clients of a server move to another mechanism, while calls go on
 ///
@@ -35,7 +36,7 @@ use crate::terminal::style;
 #[command(before_help = EXAMPLES)]
 pub(crate) struct SwitchArgs {
     /// The name or the address of the server, or the number of its process
-    #[arg(value_name = "PID|NAME")]
+    #[arg(value_name = "PID|NAME", add = ArgValueCompleter::new(completion::servers))]
     pub(crate) server: ServerChoice,
 
     /// The mechanism to move to; `nearcall mechanisms` lists them

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 use nearcall_os::poll;
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{Deadline, clock};
@@ -23,8 +24,8 @@ use self::sample::Watcher;
 use super::End;
 use super::asked_server::ServerChoice;
 use crate::args::{JsonArgs, interval};
-use crate::output;
 use crate::terminal::style;
+use crate::{completion, output};
 
 /// Show what servers do: calls, times, processor, wake-ups
 ///
@@ -44,7 +45,7 @@ use crate::terminal::style;
 #[command(before_help = EXAMPLES)]
 pub(crate) struct TopArgs {
     /// Names or addresses of servers, or numbers of their processes; none: all names of this user
-    #[arg(value_name = "PID|NAME")]
+    #[arg(value_name = "PID|NAME", add = ArgValueCompleter::new(completion::servers))]
     servers: Vec<ServerChoice>,
 
     /// What rows are about: servers, methods, connections

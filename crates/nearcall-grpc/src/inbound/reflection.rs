@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use futures_core::Stream;
 use futures_util::stream;
 use nearcall::service::Interface;
-use prost_reflect::{DescriptorPool, FileDescriptor};
+use prost_reflect::{DescriptorError, DescriptorPool, FileDescriptor};
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_reflection::pb::{v1, v1alpha};
 
@@ -35,7 +35,7 @@ impl Pools {
         if let Some((_, pool)) = pools.iter().find(|(known, _)| std::ptr::eq(*known, interface)) {
             return Some(pool.clone());
         }
-        let read = pool_of(interface.descriptor_set);
+        let read = descriptor_pool(interface.descriptor_set).ok();
         if read.is_none() {
             let name = interface.name;
             tracing::warn!(name, "the description of an exposed interface cannot be read");
@@ -48,14 +48,20 @@ impl Pools {
     }
 }
 
-fn pool_of(descriptor_set: &[u8]) -> Option<DescriptorPool> {
-    let file = DescriptorPool::global().get_file_by_name(DESCRIPTOR_FILE)?;
+/// Reads an encoded `google.protobuf.FileDescriptorSet`, such as that of an
+/// [`Interface`], which may lack `google/protobuf/descriptor.proto`.
+///
+/// # Errors
+///
+/// It is no such set, or lacks another file that it imports.
+pub fn descriptor_pool(descriptor_set: &[u8]) -> Result<DescriptorPool, DescriptorError> {
+    let file = DescriptorPool::global().get_file_by_name(DESCRIPTOR_FILE);
     let mut pool = DescriptorPool::new();
-    pool.add_file_descriptor_proto(file.file_descriptor_proto().clone()).ok()?;
+    pool.add_file_descriptor_protos(file.map(|file| file.file_descriptor_proto().clone()))?;
     match pool.decode_file_descriptor_set(descriptor_set) {
-        Ok(()) => Some(pool),
+        Ok(()) => Ok(pool),
         // It has that file as well.
-        Err(_) => DescriptorPool::decode(descriptor_set).ok(),
+        Err(_) => DescriptorPool::decode(descriptor_set),
     }
 }
 
@@ -68,7 +74,7 @@ fn own_pools() -> &'static [DescriptorPool] {
             v1::FILE_DESCRIPTOR_SET,
             v1alpha::FILE_DESCRIPTOR_SET,
         ];
-        sets.into_iter().filter_map(pool_of).collect()
+        sets.into_iter().filter_map(|set| descriptor_pool(set).ok()).collect()
     })
 }
 

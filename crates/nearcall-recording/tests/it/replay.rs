@@ -1,6 +1,5 @@
 //! Recordings of servers of this process, replayed to the same and to changed ones.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use nearcall::control::recorded_event::What;
@@ -13,11 +12,10 @@ use nearcall::{CallOptions, Client, Code, Context, Limits, Status};
 use nearcall_recording::{Reader, ReplayError, ReplayOptions, ReplayReport, Speed, Writer, replay};
 use nearcall_testkit::echo::{EchoCaller, Failure, Words};
 use nearcall_testkit::home::{
-    NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatCaller,
-    ThermostatDispatcher, WatchReply, WatchRequest,
+    NoteRequest, SetTargetRequest, ThermostatCaller, ThermostatDispatcher,
 };
 use nearcall_testkit::streams::{Item, Plan, Streams, StreamsCaller, StreamsDispatcher};
-use nearcall_testkit::support::{LoopThread, Served, everything, unique_address};
+use nearcall_testkit::support::{LoopThread, Room, Served, everything, unique_address};
 use nearcall_testkit::timed;
 
 /// A recording under way.
@@ -202,43 +200,11 @@ fn items_and_ends_that_differ_are_found() {
     assert_eq!(fields(2)[2], "items[2].number: 2 -> 3");
 }
 
-/// A thermostat that may measure in other units, or refuse.
-struct Room {
-    target: Cell<f64>,
-    factor: f64,
-    celsius_max: f64,
-}
-
-impl Thermostat for Room {
-    fn set_target(
-        &self,
-        _context: &Context<'_>,
-        request: &SetTargetRequest,
-    ) -> Result<SetTargetReply, Status> {
-        if request.celsius > self.celsius_max {
-            return Err(Status::invalid_argument("too warm"));
-        }
-        let celsius_before = self.target.replace(request.celsius * self.factor);
-        Ok(SetTargetReply { celsius_before })
-    }
-
-    fn note(&self, _context: &Context<'_>, _request: &NoteRequest) {}
-
-    fn watch(&self, _: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
-        Ok(WatchReply { celsius: self.target.get() })
-    }
-
-    fn reset(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
-        self.target.set(0.0);
-        Ok(())
-    }
-}
-
 fn serve_room(factor: f64, celsius_max: f64) -> (String, LoopThread) {
     let address = unique_address();
     let at = everything(&address);
     let (thread, ()) = LoopThread::serve(Limits::default(), move |_, server| {
-        let room = Room { target: Cell::new(0.0), factor, celsius_max };
+        let room = Room::new(factor, celsius_max);
         server.register_as("hall", ThermostatDispatcher::new(room)).unwrap();
         server.listen(&at).unwrap();
     });
@@ -266,7 +232,7 @@ fn a_changed_service_is_told_by_fields_and_codes() {
     let [second] = &report.differences[..] else { panic!("{report:?}") };
     assert_eq!(second.call, 2);
     let status = second.fields[0].to_string();
-    assert_eq!(status, "status: OK -> INVALID_ARGUMENT: too warm");
+    assert_eq!(status, "status: OK -> OUT_OF_RANGE: too warm");
     // `Reset` and `Note` may not be called twice.
     assert_eq!(report.not_idempotent, 2);
     let only = ReplayOptions { only_idempotent: true, ..options(Speed::Max) };

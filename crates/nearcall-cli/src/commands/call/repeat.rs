@@ -56,15 +56,7 @@ impl Schedule {
         let Some(rate) = self.rate else { return Some(clock::monotonic_ns()) };
         let after_ns = u128::from(number) * NS_PER_S / u128::from(rate);
         let due_ns = self.began_ns + u64::try_from(after_ns).unwrap_or(u64::MAX >> 1);
-        // In steps, so that an interruption is not waited for.
-        while !self.interrupt.interrupted() {
-            let left_ns = due_ns.saturating_sub(clock::monotonic_ns());
-            if left_ns == 0 {
-                return Some(due_ns);
-            }
-            clock::pause(Duration::from_nanos(left_ns).min(STEP));
-        }
-        None
+        clock::pause_unless(due_ns, &|| self.interrupt.interrupted()).then_some(due_ns)
     }
 }
 
@@ -224,6 +216,3 @@ impl Summary {
 const SCHEMA: &str = "nearcall.calls/1";
 
 const NS_PER_S: u128 = 1_000_000_000;
-
-/// How late an interruption may be noticed.
-const STEP: Duration = Duration::from_millis(50);

@@ -91,24 +91,23 @@ fn listening_below(text: &str, directory: &Path) -> Vec<PathBuf> {
 
 /// Returns the directories that servers of any user have by default, without the one in use.
 fn other_directories(own: &Path) -> Vec<(PathBuf, u32)> {
-    let below = |directory: &str| {
+    let users_in = |directory: &str, prefix: &str| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect::<Vec<u32>>()
     };
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.and_then(|name| name.strip_prefix("nearcall-")?.parse::<u32>().ok()).is_some()
-    };
-    let of_login = below("/run/user").into_iter().map(|path| path.join("nearcall"));
-    let all = of_login.chain(below("/tmp").into_iter().filter(is_ours));
-    let all = all.chain([PathBuf::from("/run/nearcall")]).filter(|path| path != own);
-    let mut found: Vec<_> = all
+    let users = [vec![0], users_in("/run/user", ""), users_in("/tmp", "nearcall-")].concat();
+    let mut found: Vec<_> = users
+        .into_iter()
+        .flat_map(runtime_dir::usual_of)
+        .filter(|path| path != own)
         .filter_map(|path| {
             let owner = fs::symlink_metadata(&path).ok()?.uid();
             Some((path, owner))
         })
         .collect();
     found.sort_unstable();
+    found.dedup();
     found
 }
 
