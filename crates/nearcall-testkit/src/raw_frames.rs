@@ -1,7 +1,14 @@
 //! Messages of the call protocol by hand, over a channel that was opened as it should be.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nearcall::control::{DescribeReply, ServerCaller};
+use nearcall::prost::Message as _;
 use nearcall::{Deadline, Mechanism};
-use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
+use nearcall_channel::{Address, Endpoint, Listener, Options, ReceiveError, connect};
 use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES, Hello, Payload, Shape};
 
 use crate::echo::EchoCaller;
@@ -54,6 +61,75 @@ pub fn echo_object() -> u64 {
 fn method(name: &str) -> u32 {
     let methods = EchoCaller::INTERFACE.methods;
     methods.iter().find(|method| method.name == name).unwrap().id
+}
+
+/// A server of another version, until it is dropped: it greets with a version of the protocol, and
+/// has one method of `nearcall.v1.Server`, `Describe`, or none.
+pub struct OtherVersion {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl OtherVersion {
+    pub fn serve(address: &str, version: u16, describes: Option<DescribeReply>) -> Self {
+        let listener = Listener::bind(&address.parse().unwrap()).unwrap();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let serve = move || {
+            while !ends.load(Ordering::Relaxed) {
+                let soon = Deadline::after(Duration::from_millis(20));
+                let Ok(mut client) = listener.accept(soon, &Options::default()) else { continue };
+                let describes = describes.clone();
+                thread::spawn(move || {
+                    let greets = hello(version, version);
+                    // The client may have gone at any time.
+                    let mut sent = client.send(&greets, Deadline::after(PATIENCE));
+                    while sent.is_ok()
+                        && let Some(message) = receive(&mut client)
+                    {
+                        let answer = answer(&message, describes.as_ref());
+                        if !answer.is_empty() {
+                            sent = client.send(&answer, Deadline::after(PATIENCE));
+                        }
+                    }
+                });
+            }
+        };
+        Self { is_over, thread: Some(thread::spawn(serve)) }
+    }
+}
+
+impl Drop for OtherVersion {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a server that can only describe itself says to a message; empty: nothing.
+fn answer(message: &[u8], describes: Option<&DescribeReply>) -> Vec<u8> {
+    let methods = ServerCaller::INTERFACE.methods;
+    let describe = methods.iter().find(|it| it.name == "Describe").unwrap().id;
+    match Frame::decode(message, message.len()) {
+        Ok(Frame::Call { id, method, .. }) => {
+            let (head, body) = match describes {
+                Some(reply) if method == describe => {
+                    let body = reply.encode_to_vec();
+                    (Frame::Reply { id, payload: Payload::new(0, body.len()).unwrap() }, body)
+                }
+                _ => {
+                    let body = b"there is no such method".to_vec();
+                    let payload = Payload::new(0, body.len()).unwrap();
+                    (Frame::Error { id, status: Code::Unimplemented, payload }, body)
+                }
+            };
+            [&head.encode()[..], &body].concat()
+        }
+        Ok(Frame::Ping { number }) => Frame::Pong { number }.encode().to_vec(),
+        _ => Vec::new(),
+    }
 }
 
 /// A call of `Echo` with this slot and generation.

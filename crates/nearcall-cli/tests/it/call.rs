@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::net::UnixListener;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use nearcall::dynamic::{
@@ -27,6 +27,7 @@ use serde_json::Value;
 
 use crate::program::Ended;
 use crate::servers::Names;
+use crate::top::OnTerminal;
 
 const TOOLS: &str = include_str!("../../../../docs/book/src/guides/tools.md");
 
@@ -382,7 +383,11 @@ fn what_is_wrong_is_named_with_the_nearest() {
     );
     stage.bad(1, &call(&["Thermosta/SetTarget"]), &["mean `home.v1.Thermostat`?", "echo.v1.Echo"]);
     stage.bad(1, &call(&["Thermostat/SetTarge"]), &["no method", "did you mean `SetTarget`?"]);
-    stage.bad(1, &["describe", "thermostat", "Temperatur"], &["did you mean `home.v1.Therm"]);
+    stage.bad(
+        1,
+        &["describe", "thermostat", "Temperatur"],
+        &["did you mean `home.v1.Temperature`?"],
+    );
     stage.bad(1, &call(&["a\u{1b}[2J/b\u{1b}"]), &["no service `a\\u{1b}[2J`"]);
     stage.bad(2, &call(&["SetTarget"]), &["names no method"]);
     stage.bad(1, &call(&[set, "{\"celsiu\": 1}"]), &["column 10", "did you mean `celsius`?"]);
@@ -513,32 +518,44 @@ fn shells_complete_against_live_servers() {
             &["streams.v1.Streams.Count", "streams.v1.Streams.CountQuickly"],
         );
         check(&["call", "absent", "Thermostat/S"], &[]);
+        for verb in ["record", "replay", "explain", "switch", "stop", "top"] {
+            let file: &[&str] = if verb == "replay" { &["room.rec"] } else { &[] };
+            check(&[&[verb][..], file, &["ther"]].concat(), &["thermostat"]);
+        }
     }
 }
 
+/// Words are typed in part and completed by the tab, and the line that comes of it is run.
 #[test]
 #[allow(clippy::print_stdout, reason = "a test that is skipped says so")]
-fn the_scripts_of_shells_complete() {
+fn shells_complete_what_is_typed() {
     let stage = Stage::new();
     let program = env!("CARGO_BIN_EXE_nearcall");
     let directory = std::path::Path::new(program).parent().unwrap().display();
-    let bash = "source <(COMPLETE=bash nearcall); COMP_WORDS=(nearcall call thermostat Ther); \
-                COMP_CWORD=3; COMP_TYPE=9; _clap_complete_nearcall nearcall Ther thermostat; \
-                printf '%s\\n' \"${COMPREPLY[@]}\"";
-    let fish = "COMPLETE=fish nearcall | source; complete -C 'nearcall call thermostat Ther'";
-    for (shell, script) in [("bash", bash), ("fish", fish)] {
-        let mut command = std::process::Command::new(shell);
-        let path = format!("{directory}:{}", std::env::var("PATH").unwrap_or_default());
-        command.arg("-c").arg(script).env("PATH", path);
-        command.env("NEARCALL_RUNTIME_DIR", stage.names.directory());
-        let Ok(output) = command.output() else {
+    let path = format!("{directory}:{}", std::env::var("PATH").unwrap_or_default());
+    // A prompt that is not in the line which sets it.
+    let bash = "PS1='rea''dy> '; source <(COMPLETE=bash nearcall)";
+    let zsh = "PS1='rea''dy> '; autoload -U compinit; compinit -u -D; \
+               source <(COMPLETE=zsh nearcall)";
+    let fish = "function fish_prompt; echo -n 'rea''dy> '; end; COMPLETE=fish nearcall | source";
+    for (shell, options, script) in
+        [("bash", "--norc", bash), ("zsh", "-f", zsh), ("fish", "--no-config", fish)]
+    {
+        if Command::new(shell).arg("--version").stdout(Stdio::null()).status().is_err() {
             println!("skipped: {shell} is not installed");
             continue;
-        };
-        let text = String::from_utf8(output.stdout).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        let expected = ["Thermostat/SetTarget", "Thermostat@attic/SetTarget"];
-        assert_eq!(lines, expected, "{shell}: {errors}");
+        }
+        // A shell with a terminal of its own, as a user has.
+        let start = ["--ctty", "--wait", "sh", "-c", "exec \"$@\" 2>&1", "sh"];
+        let words = [&start[..], &[shell, options, "-i"]].concat();
+        let mut command = stage.names.0.command_of("setsid", &words);
+        command.env("PATH", &path);
+        let mut shell = OnTerminal::spawn(&stage.names, 100, "xterm", command);
+        shell.press(&format!("{script}\n"));
+        shell.expect("ready> ");
+        shell.press("nearcall call ther\tThermostat/S\t\n");
+        // Of a word that was not completed there is neither a server nor a method.
+        shell.expect("a room has 5 to 30 degrees");
+        shell.press("exit\n");
     }
 }

@@ -14,6 +14,7 @@ mod r#gen;
 mod host;
 mod load;
 mod memory;
+mod other_servers;
 mod profile;
 mod program;
 mod record;

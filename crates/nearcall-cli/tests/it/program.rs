@@ -116,7 +116,12 @@ impl Folder {
 
     /// The program with these arguments, in the directory, without our terminal and settings.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nearcall"));
+        self.command_of(env!("CARGO_BIN_EXE_nearcall"), words)
+    }
+
+    /// Works like [`Folder::command`] for another program.
+    pub(crate) fn command_of(&self, program: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(words).current_dir(self.path()).stdin(Stdio::null());
         command.env_remove("XDG_DATA_HOME").env("HOME", self.home());
         command.env_remove("XDG_CONFIG_HOME").env_remove("NEARCALL_TUNING");

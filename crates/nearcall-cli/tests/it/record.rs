@@ -2,7 +2,6 @@
 //!
 //! **Not here:** calls of other shapes, files that are damaged (`nearcall-recording`).
 
-use std::cell::Cell;
 use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -10,15 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Context, Limits, Status};
+use nearcall::{CallOptions, Client, Limits};
 use nearcall_os::clock;
 use nearcall_os::process::Child;
 use nearcall_os::signal::{self, Signal};
 use nearcall_testkit::home::{
-    NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatCaller,
-    ThermostatDispatcher, WatchReply, WatchRequest,
+    NoteRequest, SetTargetRequest, ThermostatCaller, ThermostatDispatcher, WatchRequest,
 };
-use nearcall_testkit::support::{LoopThread, unique_address};
+use nearcall_testkit::support::{LoopThread, Room, unique_address};
 use serde_json::Value;
 
 use crate::program::{Ended, Folder};
@@ -27,37 +25,6 @@ use crate::program::{Ended, Folder};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A thermostat; a changed one measures in other degrees and gets no warmer than 25.
-struct Room {
-    target: Cell<f64>,
-    is_changed: bool,
-}
-
-impl Thermostat for Room {
-    fn set_target(
-        &self,
-        _context: &Context<'_>,
-        request: &SetTargetRequest,
-    ) -> Result<SetTargetReply, Status> {
-        if self.is_changed && request.celsius > 25.0 {
-            return Err(Status::out_of_range("a room has 5 to 25 degrees"));
-        }
-        let factor = if self.is_changed { 1.8 } else { 1.0 };
-        let celsius_before = self.target.replace(request.celsius * factor);
-        Ok(SetTargetReply { celsius_before })
-    }
-
-    fn note(&self, _context: &Context<'_>, _request: &NoteRequest) {}
-
-    fn watch(&self, _: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
-        Ok(WatchReply { celsius: self.target.get() })
-    }
-
-    fn reset(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
-        self.target.set(0.0);
-        Ok(())
-    }
-}
-
 fn serve(is_changed: bool) -> (String, LoopThread) {
     serve_at(&unique_address(), is_changed)
 }
@@ -65,7 +32,7 @@ fn serve(is_changed: bool) -> (String, LoopThread) {
 fn serve_at(address: &str, is_changed: bool) -> (String, LoopThread) {
     let (address, at) = (address.to_owned(), address.to_owned());
     let (thread, ()) = LoopThread::serve(Limits::default(), move |_, server| {
-        let room = Room { target: Cell::new(0.0), is_changed };
+        let room = if is_changed { Room::new(1.8, 25.0) } else { Room::new(1.0, 30.0) };
         server.register(ThermostatDispatcher::new(room)).unwrap();
         server.listen(&at).unwrap();
     });
@@ -182,7 +149,7 @@ fn what_is_recorded_is_replayed_and_compared() {
     let (changed, _room) = serve(true);
     let ended = folder.run(&["replay", "room.rec", &changed, "--compare", "--speed", "max"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(3), ""), "{ended:?}");
-    let warm = "status: OK -> OUT_OF_RANGE: a room has 5 to 25 degrees";
+    let warm = "status: OK -> OUT_OF_RANGE: too warm";
     for text in ["reply.celsius_before: 28.0 -> 38.7", warm, "reply.celsius: 19.0 -> 34.2"] {
         assert!(ended.stdout.contains(text), "no {text:?} in {}", ended.stdout);
     }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nearcall::{Client, Server};
@@ -112,7 +112,7 @@ fn servers_without_counters_are_rows_with_the_reason() {
 }
 
 /// The program on a pseudo-terminal, and what it has written there.
-struct OnTerminal {
+pub(crate) struct OnTerminal {
     program: Child,
     ours: File,
     theirs: OwnedFd,
@@ -122,6 +122,10 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn start(names: &Names, columns: u16, term: &str, words: &[&str]) -> Self {
+        Self::spawn(names, columns, term, names.folder().command(words))
+    }
+
+    pub(crate) fn spawn(names: &Names, columns: u16, term: &str, mut command: Command) -> Self {
         let ours = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         pty::unlockpt(&ours).unwrap();
         let path = pty::ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
@@ -129,7 +133,6 @@ impl OnTerminal {
         let size = Winsize { ws_row: 20, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         termios::tcsetwinsize(&theirs, size).unwrap();
         let before = termios::tcgetattr(&theirs).unwrap();
-        let mut command = names.folder().command(words);
         command.env("TERM", term).env("NEARCALL_RUNTIME_DIR", names.directory());
         command.stdin(Stdio::from(theirs.try_clone().unwrap()));
         command.stdout(Stdio::from(theirs.try_clone().unwrap()));
@@ -139,7 +142,7 @@ impl OnTerminal {
 
     /// Reads until the screen shows this text, or it was written.
     #[track_caller]
-    fn expect(&mut self, text: &str) {
+    pub(crate) fn expect(&mut self, text: &str) {
         let until = clock::now() + PATIENCE;
         while !self.written.contains(text) && !screen(&self.written).contains(text) {
             let ready =
@@ -151,7 +154,7 @@ impl OnTerminal {
         }
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.ours.write_all(keys.as_bytes()).unwrap();
     }
 
