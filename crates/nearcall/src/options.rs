@@ -146,8 +146,8 @@ impl CallOptions {
         Ok(self)
     }
 
-    /// Sends an entry with bytes for its value, which are text as [`metadata`](Self::metadata) takes
-    /// it unless the key ends in `-bin`.
+    /// Sends an entry with bytes for its value: such as [`metadata`](Self::metadata) takes, or any
+    /// if the key ends in `-bin`.
     ///
     /// # Errors
     ///

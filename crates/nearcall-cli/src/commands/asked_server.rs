@@ -47,7 +47,7 @@ pub(crate) struct AskedHostArgs {
 /// Returns the address of the server.
 pub(super) fn address(choice: &ServerChoice) -> anyhow::Result<String> {
     let pid = match choice {
-        ServerChoice::At(address) => return Ok(address.to_string()),
+        ServerChoice::At(address) => return own_address(address),
         ServerChoice::Process(pid) => *pid,
     };
     let names = nearcall::observe::names().context("cannot look for the server of the process")?;
@@ -59,6 +59,17 @@ pub(super) fn address(choice: &ServerChoice) -> anyhow::Result<String> {
              instead; `nearcall list` shows the names",
             runtime_dir::path().display()
         ),
+    }
+}
+
+/// Returns an address as text, unless only `describe` and `call` reach it.
+pub(super) fn own_address(address: &Address) -> anyhow::Result<String> {
+    match address.is_remote() {
+        true => bail!(
+            "{address} is a server of gRPC, which has no nearcall.v1.Server: `nearcall describe` \
+             and `nearcall call` take it, and others the address of a server of nearcall"
+        ),
+        false => Ok(address.to_string()),
     }
 }
 
@@ -107,6 +118,14 @@ pub(super) fn failure(status: Status) -> anyhow::Error {
 /// Returns the text of a status without the advice to wait for a server.
 pub(super) fn without_hunt(status: &Status) -> String {
     status.message().replace(", or hunt for it, which waits until it is there", "")
+}
+
+/// Returns the status of a server whose version is too old to describe its interfaces.
+pub(super) fn undescribed(address: &impl std::fmt::Display, version: &str, why: &str) -> Status {
+    let gap = if why.is_empty() { "" } else { ": " };
+    Status::unimplemented(format!(
+        "{address}: {version} is too old to describe its interfaces, rebuild the server{gap}{why}"
+    ))
 }
 
 /// Returns whether no server listens where one was asked.

@@ -64,13 +64,18 @@ impl Asked {
                 objects: Vec::new(),
                 descriptor_set: it.descriptor_set.to_vec(),
             };
-            return Ok(found.map_err(Failed)?.into_iter().map(offer).collect());
+            let found = found.map_err(|status| Failed(unlisted(status, name)))?;
+            return Ok(found.into_iter().map(offer).collect());
         }
         let server = ServerCaller::new(&self.client, without_instance(&self.address.to_string()))?;
         let server = server.with(CallOptions::new().deadline(ANSWER_MAX));
         let interface = name.unwrap_or_default().to_owned();
         let reply = server.describe(&DescribeRequest { interface, with_descriptor_sets: true });
         let reply = reply.map_err(|status| self.unanswered(status))?;
+        if reply.interfaces.is_empty() && !reply.objects.is_empty() {
+            let version = format!("its version, {},", reply.version);
+            return Err(Failed(self.undescribed(&version, "")).into());
+        }
         let objects_of = |name: &str| {
             let objects = reply.objects.iter().filter(|object| object.interface == name);
             objects.map(|object| object.name.clone()).collect()
@@ -83,15 +88,14 @@ impl Asked {
         Ok(offers.collect())
     }
 
+    fn undescribed(&self, version: &str, why: &str) -> Status {
+        asked_server::undescribed(&self.address, version, why)
+    }
+
     /// Returns why a server does not say what it offers.
     fn unanswered(&self, status: Status) -> anyhow::Error {
         if status.code() == Code::Unimplemented {
-            let text = format!(
-                "{} does not describe itself, since it is older than nearcall.v1.Server: {}",
-                self.address,
-                status.message()
-            );
-            return Failed(Status::unimplemented(text)).into();
+            return Failed(self.undescribed("its version", status.message())).into();
         }
         if !asked_server::is_absent(&status) {
             return Failed(status).into();
@@ -177,6 +181,17 @@ pub(crate) fn is_end_of(end: &str, name: &str) -> bool {
 pub(crate) fn did_you_mean(word: &str, names: &[&str]) -> String {
     let nearest = nearest_name(word, names.iter().copied());
     nearest.map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
+}
+
+/// Returns why a gRPC server does not list its interfaces, or describe the one with this name.
+fn unlisted(status: Status, name: Option<&str>) -> Status {
+    if status.code() != Code::Unimplemented || name.is_some() {
+        return status;
+    }
+    Status::unimplemented(
+        "the server has no reflection of gRPC, by which its methods are known: have it register \
+         grpc.reflection.v1 or v1alpha",
+    )
 }
 
 /// Returns the address of the server alone.

@@ -93,11 +93,7 @@ fn bytes(text: &str) -> Result<u64, SizeError> {
 pub(super) fn run(args: &RecordArgs) -> anyhow::Result<End> {
     let address = asked_server::address(&args.server)?;
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
-    let client = asked_server::client();
-    let server = ServerCaller::new(&client, &address)?;
-    let question = DescribeRequest { with_descriptor_sets: true, ..DescribeRequest::default() };
-    let described = server.with(CallOptions::new().deadline(ANSWER_MAX)).describe(&question);
-    let described = described.map_err(asked_server::failure)?;
+    let described = describe(&address)?;
     check_choice(args, &described)?;
     let request = RecordRequest {
         interfaces: args.interface.clone(),
@@ -163,6 +159,19 @@ pub(super) fn run(args: &RecordArgs) -> anyhow::Result<End> {
     let summary = finished.as_ref().unwrap_or(&before);
     show(summary, args)?;
     finished.map(|_| End::Done)
+}
+
+fn describe(address: &str) -> anyhow::Result<DescribeReply> {
+    let client = asked_server::client();
+    let server = ServerCaller::new(&client, address)?;
+    let question = DescribeRequest { with_descriptor_sets: true, ..DescribeRequest::default() };
+    let described = server.with(CallOptions::new().deadline(ANSWER_MAX)).describe(&question);
+    described.map_err(|status| match status.code() {
+        Code::Unimplemented => {
+            asked_server::undescribed(&address, "its version", status.message()).into()
+        }
+        _ => asked_server::failure(status),
+    })
 }
 
 /// Refuses names that the server does not have.

@@ -97,7 +97,7 @@ pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<End> {
         timeout: args.default_deadline,
     };
     let is_stopped = || interrupt.interrupted();
-    let address = args.server.to_string();
+    let address = asked_server::own_address(&args.server)?;
     let report = nearcall_recording::replay(&mut reader, &address, &options, &is_stopped);
     let report = report.map_err(|error| match error {
         ReplayError::Server(status) => asked_server::failure(status),

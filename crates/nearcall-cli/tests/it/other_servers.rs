@@ -80,7 +80,7 @@ fn a_server_of_another_user_says_what_it_does_not_do() {
     let [describe, call, record, top] = tools(&address);
     expect(&run_as_other(&folder, &describe), 0, &["service Echo {"]);
     expect(&run_as_other(&folder, &call), 0, &["{}"]);
-    expect(&run_as_other(&folder, &record), 1, &["XXX"]);
+    expect(&run_as_other(&folder, &record), 1, &["user 65533 may not", "the server's, and root"]);
     expect(&run_as_other(&folder, &top), 0, &["its counters are for its own user and root"]);
 }
 
@@ -97,7 +97,7 @@ fn a_server_that_lets_one_user_in_names_its_option_to_others() {
     let server = server.listen_with(&address, &ListenOptions::new().users([0]));
     let _server = server.start().unwrap();
     for (words, code) in tools(&address).into_iter().zip([1, 71, 1, 0]) {
-        expect(&run_as_other(&folder, &words), code, &["XXX"]);
+        expect(&run_as_other(&folder, &words), code, &["user 65533", "option `users`"]);
     }
 }
 
@@ -106,7 +106,7 @@ fn a_server_of_an_older_version_is_named_with_it() {
     let names = Names::new();
     let address = names.address("old");
     let describes = DescribeReply {
-        version: "0.0.7".to_owned(),
+        version: "0.0.7\u{1b}[31m".to_owned(),
         objects: vec![Object {
             name: "echo.v1.Echo".to_owned(),
             interface: "echo.v1.Echo".to_owned(),
@@ -115,8 +115,13 @@ fn a_server_of_an_older_version_is_named_with_it() {
         ..DescribeReply::default()
     };
     let _old = OtherVersion::serve(&address, 1, Some(describes));
-    for (words, code) in tools("old").into_iter().zip([1, 1, 1, 0]) {
-        expect(&names.run(&words), code, &["XXX"]);
+    for (words, (code, what)) in tools("old").into_iter().zip([
+        (1, "too old to describe its interfaces, rebuild the server"),
+        (76, "too old to describe its interfaces, rebuild the server"),
+        (1, "does not record: rebuild it"),
+        (0, "has no counters"),
+    ]) {
+        expect(&names.run(&words), code, &["its version, 0.0.7", what]);
     }
 }
 
@@ -124,17 +129,18 @@ fn a_server_of_an_older_version_is_named_with_it() {
 fn a_server_that_does_not_describe_itself_is_said_to_be_old() {
     let names = Names::new();
     let _old = OtherVersion::serve(&names.address("older"), 1, None);
-    for (words, code) in tools("older").into_iter().zip([1, 76, 1, 0]) {
-        expect(&names.run(&words), code, &["XXX"]);
+    for (words, code) in tools("older").into_iter().zip([1, 76, 1]) {
+        expect(&names.run(&words), code, &["too old to describe its interfaces, rebuild"]);
     }
+    expect(&names.run(&tools("older")[3]), 0, &["its version has no counters"]);
 }
 
 #[test]
-fn a_server_of_another_protocol_version_is_refused_with_both_versions() {
+fn a_server_of_another_protocol_version_is_refused_with_its_version() {
     let names = Names::new();
-    let _newer = OtherVersion::serve(&names.address("newer"), 2, None);
-    for (words, code) in tools("newer").into_iter().zip([1, 78, 1, 0]) {
-        expect(&names.run(&words), code, &["XXX"]);
+    let _newer = OtherVersion::serve(&names.address("newer"), 99, None);
+    for (words, code) in tools("newer").into_iter().zip([1, 77, 1, 0]) {
+        expect(&names.run(&words), code, &["speaks only versions 99 to 99 of the protocol"]);
     }
 }
 
@@ -166,9 +172,9 @@ fn a_grpc_server_needs_any_version_of_reflection() {
     expect(&ended, 76, &["Code: Unimplemented"]);
     let address = serve_grpc(&runtime, Routes::default());
     for (words, code) in tools(&address).into_iter().take(2).zip([1, 76]) {
-        expect(&folder.run(&words), code, &["XXX"]);
+        expect(&folder.run(&words), code, &["have it register grpc.reflection.v1 or"]);
     }
     for words in &tools(&address)[2..] {
-        expect(&folder.run(words), 1, &["YYY"]);
+        expect(&folder.run(words), 1, &["is a server of gRPC, which has no nearcall.v1.Server"]);
     }
 }

@@ -265,6 +265,12 @@ fn what_cannot_be_recorded_or_replayed_is_refused_with_the_reason() {
     assert!(ended.stderr.contains("damaged"), "{ended:?}");
 }
 
+fn catches_interrupts(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
+}
+
 #[test]
 fn a_replay_ends_by_a_signal_and_says_what_it_has_done() {
     let folder = Folder::new();
@@ -275,6 +281,12 @@ fn a_replay_ends_by_a_signal_and_says_what_it_has_done() {
     let stdout = folder.home().join("slow");
     command.stdout(File::create(&stdout).unwrap());
     let mut child = Child::spawn(&mut command).unwrap();
+    let end = clock::now() + PATIENCE;
+    while !catches_interrupts(child.pid()) {
+        assert!(
+            clock::now() < end && child.wait(Some(Duration::from_millis(5))).unwrap().is_none()
+        );
+    }
     assert_eq!(child.wait(Some(Duration::from_millis(300))).unwrap(), None, "it takes its time");
     signal::send_by_pidfd(child.pidfd(), Signal::INT).unwrap();
     let status = child.wait(Some(PATIENCE)).unwrap().expect("it ends");

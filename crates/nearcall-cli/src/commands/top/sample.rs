@@ -158,6 +158,10 @@ impl Asked {
         Answer::Nothing(self.problem.clone())
     }
 
+    fn is_reached(&self) -> bool {
+        self.connected.as_ref().is_some_and(|(client, _)| !client.connections().is_empty())
+    }
+
     /// Says why there are no counters.
     fn describe(&self, status: &Status) -> String {
         match status.code() {
@@ -170,7 +174,10 @@ impl Asked {
                 }
             }
             Code::DeadlineExceeded => "no answer: it is stopped or a method blocks it".to_owned(),
-            Code::PermissionDenied => "its counters are for its own user and root".to_owned(),
+            // A server that does not let this user in says so by itself.
+            Code::PermissionDenied if self.is_reached() => {
+                "its counters are for its own user and root".to_owned()
+            }
             _ if asked_server::is_absent(status) => "stale: no process listens".to_owned(),
             _ => format!("no answer: {}", status.message()),
         }
