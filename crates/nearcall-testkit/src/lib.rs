@@ -9,7 +9,7 @@
 //!
 //! `support.rs` has services and servers of the interfaces, and a macro for the methods that a test
 //! leaves to one; `observed.rs` a server that reports its state beside a good client,
-//! `raw_frames.rs` a peer that writes its messages by hand, `stress_service.rs` the service of the
+//! `raw_frames.rs` peers that write their messages by hand, `stress_service.rs` the service of the
 //! stress test and of the simulation, `tasks.rs` wakers and an executor with nothing in it,
 //! `directory.rs` a directory that goes with its test. The attribute `#[timed]` comes from
 //! `nearcall-testkit-macros`; how long a test may take says `in_time` at the root of each test
