@@ -119,7 +119,7 @@ impl Folder {
         self.command_of(env!("CARGO_BIN_EXE_nearcall"), words)
     }
 
-    /// Works like [`Folder::command`] for another program.
+    /// Returns another program in the same way.
     pub(crate) fn command_of(&self, program: &str, words: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(words).current_dir(self.path()).stdin(Stdio::null());
