@@ -7,6 +7,8 @@
 use std::io;
 use std::mem::MaybeUninit;
 
+use crate::platform::count;
+
 /// Resource use since the start of the process or thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -62,8 +64,7 @@ pub fn process_cpu_ns_of(pid: u32) -> io::Result<u64> {
     // SAFETY: the call writes one time to `time`, which lives until after it.
     match unsafe { libc::clock_gettime(clock, &raw mut time) } {
         0 => {
-            let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-            Ok(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
+            Ok(count(time.tv_sec) * 1_000_000_000 + count(time.tv_nsec))
         }
         _ => Err(io::Error::last_os_error()),
     }
@@ -121,9 +122,8 @@ fn usage(who: libc::c_int) -> io::Result<Usage> {
     }
     // SAFETY: filled by the kernel; plain integers.
     let usage = unsafe { usage.assume_init() };
-    // The kernel's counts start at zero and only grow.
-    let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
     let ns = |time: libc::timeval| count(time.tv_sec) * 1_000_000_000 + count(time.tv_usec) * 1_000;
+    // The kernel's counts start at zero and only grow.
     Ok(Usage {
         user_ns: ns(usage.ru_utime),
         system_ns: ns(usage.ru_stime),

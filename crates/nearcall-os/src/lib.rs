@@ -54,6 +54,7 @@ pub mod lock_file;
 pub mod mqueue;
 pub mod pages;
 pub mod pipe;
+mod platform;
 pub mod poll;
 pub mod process;
 pub mod procfs_memory;

@@ -16,7 +16,7 @@ use rustix::process::Resource;
 
 use crate::clock::realtime_ns;
 use crate::deadline::Deadline;
-use crate::process;
+use crate::{platform, process};
 
 /// A queue as the kernel made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,10 +277,7 @@ fn realtime_after(remaining: Duration) -> libc::timespec {
         true => Duration::ZERO,
         false => Duration::from_nanos(realtime_ns()).saturating_add(remaining),
     };
-    libc::timespec {
-        tv_sec: libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: at.subsec_nanos().into(),
-    }
+    platform::timespec(at)
 }
 
 fn user_bytes_max() -> Option<u64> {

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
 
 use crate::deadline::Deadline;
+use crate::platform;
 use crate::poll::{Interest, poll_one};
 use crate::signal::{Signal, send_by_pidfd};
 
@@ -68,7 +69,7 @@ pub(crate) fn limit(resource: Resource) -> io::Result<Rlimit> {
     }
     // SAFETY: filled by the kernel; plain integers.
     let limit = unsafe { limit.assume_init() };
-    let bounded = |limit| (limit != libc::RLIM_INFINITY).then_some(limit);
+    let bounded = |limit| (limit != libc::RLIM_INFINITY).then_some(platform::count(limit));
     Ok(Rlimit { current: bounded(limit.rlim_cur), maximum: bounded(limit.rlim_max) })
 }
 

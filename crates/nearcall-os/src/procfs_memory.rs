@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::Resource;
 
-use crate::process;
+use crate::{platform, process};
 
 /// /proc/PID/smaps_rollup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub fn lock_limit_bytes() -> Option<u64> {
 /// the kernel does not answer.
 #[must_use]
 pub fn is_in_memory(fd: impl AsFd) -> bool {
-    rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC)
+    rustix::fs::fstatfs(fd).is_ok_and(|stat| platform::count(stat.f_type) == TMPFS_MAGIC)
 }
 
 /// Reads the address space in use (VmSize) from the text of /proc/PID/status.
@@ -154,7 +154,7 @@ fn kib_line(text: &str, name: &str) -> Option<u64> {
 }
 
 /// `f_type` of a tmpfs.
-const TMPFS_MAGIC: i64 = 0x0102_1994;
+const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 #[cfg(test)]
 mod tests {

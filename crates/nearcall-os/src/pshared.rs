@@ -20,9 +20,11 @@ mod semaphore;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::time::Timespec;
 
+use crate::platform;
 use crate::region::LockRegion;
 
 pub use condvar::{Condvar, CondvarWait};
@@ -61,5 +63,6 @@ fn check(errno: libc::c_int) -> io::Result<()> {
 }
 
 fn c_timespec(time: Timespec) -> libc::timespec {
-    libc::timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_nsec }
+    let seconds = Duration::from_secs(platform::count(time.tv_sec));
+    platform::timespec(seconds + Duration::from_nanos(platform::count(time.tv_nsec)))
 }

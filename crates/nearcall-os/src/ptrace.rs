@@ -15,10 +15,14 @@ mod step;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::marker::PhantomData;
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::ptr;
 
 pub use self::step::{Step, Stepper};
+use crate::platform::{
+    CALL_REGISTERS, CallRegisters, PTRACE_GET_SYSCALL_INFO, PTRACE_SYSCALL_INFO_ENTRY,
+    PTRACE_SYSCALL_INFO_EXIT, PtraceRequest,
+};
 
 /// The number of an error of the kernel, such as `libc::ENOMEM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -174,7 +178,7 @@ impl Tracer {
         let at = self.stopped.map(|(tid, _)| tid).filter(|tid| self.inside.contains_key(tid));
         let tid = at.ok_or(io::ErrorKind::InvalidInput)?;
         // No call has this number, so the kernel executes none.
-        write_register(tid, Register::Number, -1)?;
+        write_register(tid, |registers| registers.number, -1)?;
         self.failing.insert(tid, error);
         Ok(())
     }
@@ -237,7 +241,7 @@ impl Tracer {
         // call; the thread is stopped, and traced by this one.
         let outcome = unsafe {
             libc::ptrace(
-                libc::PTRACE_GET_SYSCALL_INFO,
+                PTRACE_GET_SYSCALL_INFO,
                 tid,
                 size_of_val(&info),
                 ptr::from_mut(&mut info).cast::<libc::c_void>(),
@@ -254,17 +258,19 @@ impl Tracer {
         }
         // The first byte is the kind of stop.
         Ok(match info[0].to_ne_bytes()[0] {
-            libc::PTRACE_SYSCALL_INFO_ENTRY => {
+            PTRACE_SYSCALL_INFO_ENTRY => {
                 let arguments = std::array::from_fn(|index| info[INFO_ARGUMENTS + index]);
                 let number = info[INFO_FIRST];
                 self.inside.insert(tid, (number, arguments));
                 Some(Event::Begun { tid, number, arguments })
             }
-            libc::PTRACE_SYSCALL_INFO_EXIT => {
+            PTRACE_SYSCALL_INFO_EXIT => {
                 let mut outcome = info[INFO_FIRST].cast_signed();
                 if let Some(error) = self.failing.remove(&tid) {
+                    let errno = isize::try_from(error.0).unwrap_or(isize::MAX);
                     outcome = -i64::from(error.0);
-                    write_register(tid, Register::Outcome, outcome).map_err(Refusal::Os)?;
+                    write_register(tid, |registers| registers.outcome, -errno)
+                        .map_err(Refusal::Os)?;
                 }
                 // A call that was entered before the tracer attached is not reported.
                 let begun = self.inside.remove(&tid);
@@ -351,7 +357,7 @@ fn wait(kind: libc::idtype_t, id: libc::id_t, options: libc::c_int) -> io::Resul
 }
 
 /// Continues a stopped thread. One that was killed in the meantime is no error.
-fn resume(request: libc::c_uint, tid: libc::pid_t, signal: libc::c_int) -> io::Result<()> {
+fn resume(request: PtraceRequest, tid: libc::pid_t, signal: libc::c_int) -> io::Result<()> {
     match ptrace(request, tid, 0, usize::try_from(signal).unwrap_or(0)) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
         outcome => outcome,
@@ -359,7 +365,7 @@ fn resume(request: libc::c_uint, tid: libc::pid_t, signal: libc::c_int) -> io::R
 }
 
 /// Makes a request that reads and writes no memory of this process.
-fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: usize) -> io::Result<()> {
+fn ptrace(request: PtraceRequest, pid: libc::pid_t, address: usize, data: usize) -> io::Result<()> {
     // SAFETY: of the requests made here (seize, interrupt, syscall, listen, single step, detach,
     // and the write of a register of the other process) the kernel takes both words as plain
     // numbers.
@@ -369,32 +375,18 @@ fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: usize) 
     }
 }
 
-/// A register that decides about a system call.
-#[derive(Clone, Copy)]
-enum Register {
-    Number,
-    Outcome,
-}
-
 /// Writes a register of a thread that is stopped in a system call. One that was killed in the
 /// meantime is no error.
-#[cfg(target_arch = "x86_64")]
-fn write_register(tid: libc::pid_t, register: Register, value: i64) -> io::Result<()> {
-    let offset = match register {
-        Register::Number => mem::offset_of!(libc::user_regs_struct, orig_rax),
-        Register::Outcome => mem::offset_of!(libc::user_regs_struct, rax),
-    };
-    let value = usize::from_ne_bytes(value.to_ne_bytes());
-    match ptrace(libc::PTRACE_POKEUSER, tid, offset, value) {
+fn write_register(
+    tid: libc::pid_t,
+    register: impl FnOnce(CallRegisters) -> usize,
+    value: isize,
+) -> io::Result<()> {
+    let offset = CALL_REGISTERS.map(register).ok_or(io::ErrorKind::Unsupported)?;
+    match ptrace(libc::PTRACE_POKEUSER, tid, offset, value.cast_unsigned()) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
         outcome => outcome,
     }
-}
-
-/// Writes a register of a thread that is stopped in a system call.
-#[cfg(not(target_arch = "x86_64"))]
-fn write_register(_: libc::pid_t, _: Register, _: i64) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn is_group_stop(signal: libc::c_int) -> bool {

@@ -14,7 +14,6 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::time::Duration;
 
 pub use caught::Caught;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -22,6 +21,7 @@ pub use rustix::process::Signal;
 pub use termination::TerminationSignals;
 
 use crate::deadline::Deadline;
+use crate::platform;
 
 /// A set of signals.
 #[derive(Clone, Copy)]
@@ -109,7 +109,7 @@ pub fn wait_for(set: &SignalSet, deadline: impl Into<Deadline>) -> io::Result<Op
     let deadline = deadline.into();
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     loop {
-        let remaining = deadline.remaining().map(libc_timespec);
+        let remaining = deadline.remaining().map(platform::timespec);
         let remaining_ptr = remaining.as_ref().map_or(ptr::null(), ptr::from_ref);
         // SAFETY: all three pointers are to locals that outlive the call; a null timeout means no
         // limit.
@@ -305,13 +305,6 @@ fn change_mask(how: libc::c_int, set: &SignalSet) -> io::Result<SignalSet> {
     match outcome {
         0 => Ok(before),
         errno => Err(io::Error::from_raw_os_error(errno)),
-    }
-}
-
-fn libc_timespec(duration: Duration) -> libc::timespec {
-    libc::timespec {
-        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: duration.subsec_nanos().into(),
     }
 }
 

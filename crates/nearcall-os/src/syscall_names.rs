@@ -1,13 +1,16 @@
 //! Names of system calls, for those that programs of this project make.
 //!
 //! Numbers are those of the architecture that this is built for.
-//! **Not here:** seeing calls being made (`ptrace.rs`).
+//! **Not here:** seeing calls being made (`ptrace.rs`), calls of some architectures only
+//! (`platform.rs`).
+
+use crate::platform::SYSCALL_NAMES;
 
 /// The name of system call `number`; `None` for one that is not in the table.
 #[must_use]
 pub fn syscall_name(number: u64) -> Option<&'static str> {
     let number = libc::c_long::try_from(number).ok()?;
-    let all = NAMES.iter().chain(NAMES_OF_ARCHITECTURE);
+    let all = NAMES.iter().chain(SYSCALL_NAMES);
     all.copied().find_map(|(one, name)| (one == number).then_some(name))
 }
 
@@ -64,7 +67,6 @@ const NAMES: &[(libc::c_long, &str)] = &[
     (libc::SYS_memfd_create, "memfd_create"),
     (libc::SYS_membarrier, "membarrier"),
     (libc::SYS_mkdirat, "mkdirat"),
-    (libc::SYS_mmap, "mmap"),
     (libc::SYS_mprotect, "mprotect"),
     (libc::SYS_mq_getsetattr, "mq_getsetattr"),
     (libc::SYS_mq_notify, "mq_notify"),
@@ -79,7 +81,6 @@ const NAMES: &[(libc::c_long, &str)] = &[
     (libc::SYS_msgsnd, "msgsnd"),
     (libc::SYS_munmap, "munmap"),
     (libc::SYS_nanosleep, "nanosleep"),
-    (libc::SYS_newfstatat, "newfstatat"),
     (libc::SYS_openat, "openat"),
     (libc::SYS_openat2, "openat2"),
     (libc::SYS_pidfd_getfd, "pidfd_getfd"),
@@ -143,27 +144,6 @@ const NAMES: &[(libc::c_long, &str)] = &[
     (libc::SYS_writev, "writev"),
 ];
 
-/// Calls of old architectures only.
-#[cfg(target_arch = "x86_64")]
-const NAMES_OF_ARCHITECTURE: &[(libc::c_long, &str)] = &[
-    (libc::SYS_access, "access"),
-    (libc::SYS_arch_prctl, "arch_prctl"),
-    (libc::SYS_epoll_create, "epoll_create"),
-    (libc::SYS_epoll_wait, "epoll_wait"),
-    (libc::SYS_eventfd, "eventfd"),
-    (libc::SYS_open, "open"),
-    (libc::SYS_pipe, "pipe"),
-    (libc::SYS_poll, "poll"),
-    (libc::SYS_readlink, "readlink"),
-    (libc::SYS_select, "select"),
-    (libc::SYS_signalfd, "signalfd"),
-    (libc::SYS_unlink, "unlink"),
-];
-
-/// Calls of old architectures only.
-#[cfg(not(target_arch = "x86_64"))]
-const NAMES_OF_ARCHITECTURE: &[(libc::c_long, &str)] = &[];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,7 +160,7 @@ mod tests {
     #[test]
     fn no_number_has_two_names() {
         let mut numbers: Vec<_> =
-            NAMES.iter().chain(NAMES_OF_ARCHITECTURE).map(|(number, _)| number).collect();
+            NAMES.iter().chain(SYSCALL_NAMES).map(|(number, _)| number).collect();
         let all = numbers.len();
         numbers.sort_unstable();
         numbers.dedup();

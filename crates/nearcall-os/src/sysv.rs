@@ -10,6 +10,8 @@
 use std::io;
 use std::mem::MaybeUninit;
 
+use crate::platform;
+
 /// A queue that this process created. It is removed on drop.
 #[derive(Debug)]
 pub struct OwnedQueue(i32);
@@ -128,7 +130,7 @@ impl MessageBuffer {
 /// # Panics
 ///
 /// When `bytes` exceeds the buffer.
-pub fn send(queue: i32, kind: i64, message: &mut MessageBuffer, bytes: usize) -> io::Result<()> {
+pub fn send(queue: i32, kind: i32, message: &mut MessageBuffer, bytes: usize) -> io::Result<()> {
     send_flagged(queue, kind, message, bytes, 0).map(drop)
 }
 
@@ -143,7 +145,7 @@ pub fn send(queue: i32, kind: i64, message: &mut MessageBuffer, bytes: usize) ->
 /// As for [`send`].
 pub fn try_send(
     queue: i32,
-    kind: i64,
+    kind: i32,
     message: &mut MessageBuffer,
     bytes: usize,
 ) -> io::Result<bool> {
@@ -156,7 +158,7 @@ pub fn try_send(
 ///
 /// EIDRM or EINVAL when the queue is gone; E2BIG when the message is longer than the buffer: it
 /// stays in the queue.
-pub fn receive(queue: i32, kind: i64, message: &mut MessageBuffer) -> io::Result<usize> {
+pub fn receive(queue: i32, kind: i32, message: &mut MessageBuffer) -> io::Result<usize> {
     let bytes = receive_flagged(queue, kind, message, 0)?;
     bytes.ok_or_else(|| io::ErrorKind::WouldBlock.into())
 }
@@ -168,7 +170,7 @@ pub fn receive(queue: i32, kind: i64, message: &mut MessageBuffer) -> io::Result
 /// As for [`receive`].
 pub fn try_receive(
     queue: i32,
-    kind: i64,
+    kind: i32,
     message: &mut MessageBuffer,
 ) -> io::Result<Option<usize>> {
     receive_flagged(queue, kind, message, libc::IPC_NOWAIT)
@@ -201,9 +203,9 @@ pub fn stat(queue: i32) -> io::Result<Stat> {
     // SAFETY: filled by the kernel; plain integers.
     let stat = unsafe { stat.assume_init() };
     Ok(Stat {
-        bytes_max: stat.msg_qbytes,
-        bytes: stat.__msg_cbytes,
-        messages: stat.msg_qnum,
+        bytes_max: platform::count(stat.msg_qbytes),
+        bytes: platform::count(stat.__msg_cbytes),
+        messages: platform::count(stat.msg_qnum),
         owner_uid: stat.msg_perm.uid,
         mode: u32::from(stat.msg_perm.mode) & 0o777,
     })
@@ -260,13 +262,13 @@ pub fn parse_list(text: &str) -> Vec<Entry> {
 
 fn send_flagged(
     queue: i32,
-    kind: i64,
+    kind: i32,
     message: &mut MessageBuffer,
     bytes: usize,
     flags: libc::c_int,
 ) -> io::Result<bool> {
     assert!(bytes <= message.body_bytes, "{bytes} bytes of {}", message.body_bytes);
-    message.words[0] = kind;
+    message.words[0] = kind.into();
     loop {
         // SAFETY: the words hold the type and then at least `bytes` bytes of body.
         let outcome = unsafe { libc::msgsnd(queue, message.words.as_ptr().cast(), bytes, flags) };
@@ -284,15 +286,15 @@ fn send_flagged(
 
 fn receive_flagged(
     queue: i32,
-    kind: i64,
+    kind: i32,
     message: &mut MessageBuffer,
     flags: libc::c_int,
 ) -> io::Result<Option<usize>> {
     let room = message.body_bytes;
     loop {
+        let words = message.words.as_mut_ptr().cast();
         // SAFETY: the words have place for the type and then for `room` bytes of body.
-        let outcome =
-            unsafe { libc::msgrcv(queue, message.words.as_mut_ptr().cast(), room, kind, flags) };
+        let outcome = unsafe { libc::msgrcv(queue, words, room, kind.into(), flags) };
         if let Ok(bytes) = usize::try_from(outcome) {
             return Ok(Some(bytes));
         }

@@ -263,10 +263,10 @@ fn channel(outward: i32, inward: i32, settings: &Settings) -> Result<Box<dyn Cha
 }
 
 /// The type of all our messages. Types could reorder; we want the order of sending.
-const KIND: i64 = 1;
+const KIND: i32 = 1;
 
 /// Receives messages of any type: the oldest.
-const ANY_KIND: i64 = 0;
+const ANY_KIND: i32 = 0;
 
 /// Longest message, in bytes: the default of kernel.msgmax, half of the default kernel.msgmnb.
 const MESSAGE_BYTES_MAX: u64 = 8 << 10;

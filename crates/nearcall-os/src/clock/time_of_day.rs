@@ -3,6 +3,8 @@
 
 use std::ptr;
 
+use crate::platform::count;
+
 /// Microseconds since 1970 by `gettimeofday`. Wall time: may jump. No system call on usual
 /// machines.
 #[must_use]
@@ -13,7 +15,7 @@ pub fn time_of_day_us() -> u64 {
     // the call cannot fail.
     unsafe { libc::gettimeofday(&raw mut time, ptr::null_mut()) };
     // Times before 1970 and beyond 2^44 seconds do not occur.
-    time.tv_sec.unsigned_abs() * US_PER_S + time.tv_usec.unsigned_abs()
+    count(time.tv_sec) * US_PER_S + count(time.tv_usec)
 }
 
 const US_PER_S: u64 = 1_000_000;

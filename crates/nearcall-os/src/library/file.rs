@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::LoadError;
+use crate::platform::ELF_MACHINE;
 pub(super) use crate::program::Identity;
 use crate::program::{self, identity};
 
@@ -30,18 +31,6 @@ const ELF_HEAD_BYTES: usize = 20;
 
 /// The type of an ELF file that can be loaded.
 const ELF_TYPE_SHARED: u16 = 3;
-
-/// The number of this machine in ELF files.
-const ELF_MACHINE: u16 = match () {
-    () if cfg!(target_arch = "x86_64") => 62,
-    () if cfg!(target_arch = "aarch64") => 183,
-    () if cfg!(target_arch = "riscv64") => 243,
-    () if cfg!(target_arch = "powerpc64") => 21,
-    () if cfg!(target_arch = "s390x") => 22,
-    () if cfg!(target_arch = "x86") => 3,
-    () if cfg!(target_arch = "arm") => 40,
-    () => 0,
-};
 
 impl LibraryFile {
     /// Opens the file at `path` and checks it. Follows symbolic links: what counts is the file that

@@ -16,6 +16,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::platform;
 use crate::seam::{self, Call};
 
 use super::{Backing, REGION_BYTES_MAX, RegionError};
@@ -202,7 +203,7 @@ pub(super) fn open_file(
         return Err(RegionError::Seals { expected, found });
     }
     // A sealed file of huge pages exists too. Its pages come from a pool that can be empty.
-    if rustix::fs::fstatfs(fd)?.f_type != TMPFS_MAGIC {
+    if platform::count(rustix::fs::fstatfs(fd)?.f_type) != TMPFS_MAGIC {
         return Err(RegionError::NotMemoryFile);
     }
     // After the seals: from here on the size cannot change.
@@ -240,4 +241,4 @@ fn heap_layout(bytes: usize) -> Layout {
 const HEAP_ALIGN: usize = 4096;
 
 /// `f_type` of the file system behind a memory file of normal pages (`TMPFS_MAGIC`).
-const TMPFS_MAGIC: i64 = 0x0102_1994;
+const TMPFS_MAGIC: u64 = 0x0102_1994;
