@@ -58,19 +58,32 @@ impl Child {
         }
     }
 
-    /// Waits for its end. Returns what it printed, or why it failed.
-    pub(crate) fn finish(mut self, limit: Duration) -> io::Result<Result<String, String>> {
+    /// Returns what it prints until its end, whether it succeeds or not.
+    pub(crate) fn collect(self, limit: Duration) -> io::Result<String> {
+        self.read(limit).map_err(io::Error::other)
+    }
+
+    /// Returns what it prints until it closes its output, or why it does not.
+    fn read(&self, limit: Duration) -> Result<String, String> {
         let started = now();
         let mut text = String::new();
         loop {
             match self.wait_line(limit.saturating_sub(started.elapsed())) {
                 Ok(line) => text = text + &line + "\n",
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => return Ok(text),
                 Err(RecvTimeoutError::Timeout) => {
-                    return Ok(Err(format!("it has not ended within {limit:?}")));
+                    return Err(format!("it has not ended within {limit:?}"));
                 }
             }
         }
+    }
+
+    /// Waits for its end. Returns what it printed, or why it failed.
+    pub(crate) fn finish(mut self, limit: Duration) -> io::Result<Result<String, String>> {
+        let text = match self.read(limit) {
+            Ok(text) => text,
+            Err(late) => return Ok(Err(late)),
+        };
         let status = self.process.wait()?;
         if status.success() {
             return Ok(Ok(text));

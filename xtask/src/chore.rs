@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, value_parser};
 
-use crate::{interop, languages};
+use crate::{interop, languages, platforms};
 
 /// Kills of a storm by default: what the project promises for every mechanism and end.
 pub(crate) const KILLS: u32 = 1000;
@@ -121,6 +121,8 @@ pub enum Chore {
     Interop(interop::Options),
     /// The library for C and C++ as a package lays it out, and programs that are built with it
     Languages(languages::Options),
+    /// Every processor, C library and kernel of the README: builds, and tests where they can run
+    Platforms(platforms::Options),
     /// Measures whether the advice is right, half a minute for each set of requirements
     AdviseCheck {
         /// How many random sets of requirements

@@ -9,6 +9,8 @@ use std::{env, fs, io};
 
 use toml::{Table, Value};
 
+use crate::platforms::{TARGETS, Target};
+
 /// Present, or the reason why not.
 pub type Presence = Result<(), String>;
 
@@ -35,6 +37,8 @@ pub struct Facts {
     pub fuzz_targets: Vec<String>,
     /// Whether cargo-deny is installed.
     pub deny: Presence,
+    /// Whether the standard library is installed for all targets of `platforms.rs`.
+    pub targets: Presence,
 }
 
 impl Facts {
@@ -71,6 +75,7 @@ impl Facts {
                 .map(|manifest| target_names(&manifest))
                 .unwrap_or_default(),
             deny: tool(&["deny", "--version"], "cargo install cargo-deny --locked"),
+            targets: targets(),
             root,
             target,
         })
@@ -108,6 +113,21 @@ fn rust_src() -> Presence {
         _ => Err("nightly has no source of the standard library; add it with `rustup component \
                   add rust-src --toolchain nightly`"
             .to_owned()),
+    }
+}
+
+/// Where rustc looks for a target's standard library there is a directory only if it is installed.
+fn targets() -> Presence {
+    let is_missing = |target: &&Target| {
+        let mut rustc = Command::new("rustc");
+        rustc.args(["--print", "target-libdir", "--target", target.name]).stdin(Stdio::null());
+        let printed = rustc.output().ok().and_then(|output| String::from_utf8(output.stdout).ok());
+        !printed.is_some_and(|directory| Path::new(directory.trim()).is_dir())
+    };
+    let missing: Vec<&str> = TARGETS.iter().filter(is_missing).map(|target| target.name).collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!("install targets with `rustup target add {}`", missing.join(" "))),
     }
 }
 

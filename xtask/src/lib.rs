@@ -21,6 +21,7 @@ pub mod facts;
 pub mod interop;
 pub mod languages;
 pub mod plan;
+pub mod platforms;
 pub mod repository;
 pub mod step;
 pub mod tidy;

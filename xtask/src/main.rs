@@ -10,7 +10,7 @@ use xtask::corpus;
 use xtask::facts::Facts;
 use xtask::repository::Repository;
 use xtask::tidy::{circles, invariants, words};
-use xtask::{interop, languages, plan, step};
+use xtask::{interop, languages, plan, platforms, step};
 
 fn main() -> ExitCode {
     let chore = match Chore::try_parse() {
@@ -47,6 +47,10 @@ fn run(chore: &Chore) -> io::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let facts = Facts::gather()?;
+    if let Chore::Platforms(options) = chore {
+        let passed = platforms::run(&facts.root, &facts.target, options, &mut io::stdout())?;
+        return Ok(ExitCode::from(u8::from(!passed)));
+    }
     let steps = plan::steps(chore, &facts);
     let code = step::run_all(&facts.root, &steps, chore.needs_all(), &mut io::stdout());
     Ok(ExitCode::from(code))

@@ -4,6 +4,7 @@
 
 use crate::chore::{Chore, KILLS, STORM_MINUTES, STRESS_MINUTES};
 use crate::facts::{Facts, Presence};
+use crate::platforms::TARGETS;
 use crate::step::{Command, Expect, Step};
 
 /// What a run of a study must have.
@@ -59,6 +60,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         | Chore::Invariants
         | Chore::Corpus { .. }
         | Chore::Interop(_)
+        | Chore::Platforms(_)
         | Chore::Languages(_) => Vec::new(),
         Chore::Book => {
             let command = Command::new("book", "mdbook").argument("build").argument("docs/book");
@@ -100,6 +102,7 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
             "test",
             "doc",
             "oldest Rust",
+            "platforms",
             "deny",
             "loom",
             "simulate",
@@ -118,6 +121,7 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
     steps.extend([
         Step::Run(cargo("doc", "doc --no-deps").environment("RUSTDOCFLAGS", "-D warnings")),
         when(&or_release_check(&facts.oldest), oldest(LIBRARIES, facts)),
+        when(&facts.targets, platforms()),
         when(&or_release_check(&facts.deny), deny()),
         Step::Run(loom(facts)),
         Step::Run(simulate(Some(CI_SIMULATION_SECONDS), None, facts)),
@@ -192,6 +196,16 @@ fn oldest(packages: &str, facts: &Facts) -> Command {
     // A separate directory, because another compiler would rebuild everything in the usual one.
     cargo("oldest Rust", &format!("+{} check {packages}", facts.oldest_rust))
         .environment("CARGO_TARGET_DIR", &facts.target.join("oldest").to_string_lossy())
+}
+
+/// The libraries for all processors and C libraries, without what needs a C compiler for each.
+/// What flags it has are those of targets: what runs here is not built again.
+fn platforms() -> Command {
+    let targets: Vec<String> =
+        TARGETS.iter().map(|target| format!("--target {}", target.name)).collect();
+    let arguments = "check -p nearcall -p nearcall-c -p nearcall-host";
+    cargo("platforms", &format!("{arguments} {}", targets.join(" ")))
+        .environment("RUSTFLAGS", "-D warnings")
 }
 
 /// What loom runs through most often.
@@ -479,6 +493,7 @@ mod tests {
             cargo_fuzz: Ok(()),
             fuzz_targets: vec!["frame".to_owned(), "region".to_owned()],
             deny: Ok(()),
+            targets: Ok(()),
         }
     }
 
@@ -492,6 +507,7 @@ mod tests {
             cargo_fuzz: missing(),
             fuzz_targets: Vec::new(),
             deny: missing(),
+            targets: missing(),
             ..everything()
         }
     }
@@ -524,8 +540,8 @@ mod tests {
     #[test]
     fn ci_runs_everything_that_is_there() {
         let steps = steps(&Chore::Ci { quick: false }, &everything());
-        let rest = "test, doc, oldest Rust, deny, loom, simulate, switch-storm, interop, \
-                    languages, no miri, no fuzz";
+        let rest = "test, doc, oldest Rust, platforms, deny, loom, simulate, switch-storm, \
+                    interop, languages, no miri, no fuzz";
         assert_eq!(names(&steps), [FIRST, rest, PROGRAM].join(", "));
     }
 
@@ -542,11 +558,11 @@ mod tests {
     #[test]
     fn ci_says_what_it_skips() {
         let full = names(&steps(&Chore::Ci { quick: false }, &nothing()));
-        let rest = "test, doc, no oldest Rust, no deny, loom";
+        let rest = "test, doc, no oldest Rust, no platforms, no deny, loom";
         assert!(full.starts_with(&[FIRST, rest].join(", ")), "{full}");
         let quick = names(&steps(&Chore::Ci { quick: true }, &everything()));
-        let rest = "unit tests, no test, no doc, no oldest Rust, no deny, no loom, no simulate, \
-                    no switch-storm, no interop, no languages, no program";
+        let rest = "unit tests, no test, no doc, no oldest Rust, no platforms, no deny, no loom, \
+                    no simulate, no switch-storm, no interop, no languages, no program";
         assert_eq!(quick, ["format, tidy, clippy", rest].join(", "));
     }
 
@@ -563,7 +579,8 @@ mod tests {
         let ci = commands(&Chore::Ci { quick: false });
         assert!(ci.iter().all(|command| !command.contains("--release")), "{ci:#?}");
         let apart = ci.iter().filter(|command| {
-            command.contains("RUSTFLAGS") || command.contains("CARGO_TARGET_DIR=")
+            let rebuilds = command.contains("RUSTFLAGS") && !command.contains("--target");
+            rebuilds || command.contains("CARGO_TARGET_DIR=")
         });
         assert_eq!(apart.count(), 1, "only another compiler needs a directory of its own: {ci:#?}");
         assert!(ci.contains(&"target/debug/nearcall mechanisms --json".to_owned()), "{ci:#?}");

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use nearcall_os::region::Trust;
-use nearcall_os::{descriptor, process};
+use nearcall_os::{descriptor, process, pshared};
 
 use crate::control::Control;
 use crate::error::{OpenError, Unsupported};
@@ -107,8 +107,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the trust in the other end that locks in shared memory take.
+    /// Returns the trust in the other end that locks in shared memory take, if the C library has
+    /// such.
     pub(crate) fn trust_for_locks(&self) -> Result<Trust, OpenError> {
+        pshared::probe().map_err(Unsupported::Missing)?;
         let trust = self.control.trust();
         trust.ok_or_else(|| Unsupported::LocksOfOtherUser.into())
     }

@@ -63,9 +63,7 @@ pub fn process_cpu_ns_of(pid: u32) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one time to `time`, which lives until after it.
     match unsafe { libc::clock_gettime(clock, &raw mut time) } {
-        0 => {
-            Ok(count(time.tv_sec) * 1_000_000_000 + count(time.tv_nsec))
-        }
+        0 => Ok(count(time.tv_sec) * 1_000_000_000 + count(time.tv_nsec)),
         _ => Err(io::Error::last_os_error()),
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing here makes a system call. What a processor lacks is `None` or empty here, and is said to
 //! be unsupported by what needs it.
 //! **Not here:** the time stamp counter, all of which is of one processor (`tsc.rs`).
+#![allow(unsafe_code, reason = "declares functions of glibc that the libc crate does not list")]
 
 use std::time::Duration;
 
@@ -38,13 +39,13 @@ pub(crate) struct CallRegisters {
     pub(crate) outcome: usize,
 }
 
-/// `None` where the kernel has them written in another way, or where nobody has tried it.
+/// `None` where the kernel has them written in another way, or where it was never tried.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const CALL_REGISTERS: Option<CallRegisters> = Some(CallRegisters {
     number: std::mem::offset_of!(libc::user_regs_struct, orig_rax),
     outcome: std::mem::offset_of!(libc::user_regs_struct, rax),
 });
-/// `None` where the kernel has them written in another way, or where nobody has tried it.
+/// `None` where the kernel has them written in another way, or where it was never tried.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) const CALL_REGISTERS: Option<CallRegisters> = None;
 
@@ -81,6 +82,47 @@ pub(crate) const SYSCALL_NAMES: &[(libc::c_long, &str)] = &[
     (414, "ppoll_time64"),
     (422, "futex_time64"),
 ];
+
+/// Whether locks and semaphores in shared memory lie there as in most processes of this machine,
+/// and can wait by the monotonic clock: glibc's. Those of musl have another layout.
+pub(crate) const HAS_SHARED_LOCKS: bool = cfg!(target_env = "gnu");
+
+// SAFETY: the signatures are glibc's (since 2.30); the libc crate does not list them.
+#[cfg(target_env = "gnu")]
+unsafe extern "C" {
+    pub(crate) fn pthread_mutex_clocklock(
+        mutex: *mut libc::pthread_mutex_t,
+        clock: libc::clockid_t,
+        end: *const libc::timespec,
+    ) -> libc::c_int;
+    pub(crate) fn sem_clockwait(
+        semaphore: *mut libc::sem_t,
+        clock: libc::clockid_t,
+        end: *const libc::timespec,
+    ) -> libc::c_int;
+}
+
+/// Refuses: other C libraries wait by the wall clock only.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) unsafe fn pthread_mutex_clocklock(
+    _: *mut libc::pthread_mutex_t,
+    _: libc::clockid_t,
+    _: *const libc::timespec,
+) -> libc::c_int {
+    libc::ENOTSUP
+}
+
+/// Refuses: other C libraries wait by the wall clock only.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) unsafe fn sem_clockwait(
+    _: *mut libc::sem_t,
+    _: libc::clockid_t,
+    _: *const libc::timespec,
+) -> libc::c_int {
+    // SAFETY: the pointer is to the error number of this thread, which is always there.
+    unsafe { *libc::__errno_location() = libc::ENOTSUP };
+    -1
+}
 
 /// A duration as the C library has it, whose fields have 32 or 64 bits. One that does not fit is as
 /// long as 32 bits can say: 68 years.

@@ -31,6 +31,19 @@ pub use condvar::{Condvar, CondvarWait};
 pub use mutex::{Lock, Mutex, MutexGuard};
 pub use semaphore::Semaphore;
 
+/// Checks whether the C library has locks that other processes of this machine can use as well.
+///
+/// # Errors
+///
+/// Why they cannot.
+pub fn probe() -> Result<(), &'static str> {
+    match platform::HAS_SHARED_LOCKS {
+        true => Ok(()),
+        false => Err("the locks of this C library are not those of glibc, which other processes \
+                      use, and do not wait by the monotonic clock; use shm"),
+    }
+}
+
 /// A place for a `T` in a region, which the place keeps mapped.
 #[derive(Debug)]
 struct Place<T> {

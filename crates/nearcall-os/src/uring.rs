@@ -3,8 +3,8 @@
 //! Buffers belong to the ring and cannot be touched while the kernel uses them: the accessors give
 //! `None` then. Queuing costs no system call; [`StreamRing::wait`] submits what is queued and waits
 //! in one `io_uring_enter`. A blocking send or receive is thus one system call.
-//! **Invariants:** on a processor that the crate `io-uring` has no tables for, [`probe`] refuses and
-//! no [`StreamRing`] exists. The manifest names the same processors.
+//! **Invariants:** on a processor that the crate `io-uring` has no tables for, [`probe`] refuses
+//! and no [`StreamRing`] exists. The manifest names the same processors.
 //! **Not here:** framing messages (the channel does that).
 
 use std::io;

@@ -8,6 +8,8 @@
 //! death, takes nothing of a quota that the server shares with others, and has no open file of
 //! which the other end changes the flags so that a call here waits.
 
+use nearcall_os::pshared;
+
 use super::{Capabilities, DataPath, Mechanism, Offered, Row};
 use crate::error::Unsupported;
 use crate::kernel::{cma, fifo, pipe, posix_mq, sysv_mq, tcp, udp, unix, uring, vmsplice};
@@ -16,6 +18,11 @@ use crate::wait::WaitPolicy::{Adaptive, Block, Poll, Spin};
 
 fn always() -> Result<(), Unsupported> {
     Ok(())
+}
+
+/// For what runs locks or semaphores of the C library in shared memory.
+fn shared_locks() -> Result<(), Unsupported> {
+    pshared::probe().map_err(Unsupported::Missing)
 }
 
 /// The capabilities of a mechanism unless its row states otherwise.
@@ -372,6 +379,7 @@ pub(super) static ROWS: &[Row] = &[
         name: "shm-semaphore",
         summary: "a ring in shared memory; the waiter sleeps on a POSIX semaphore",
         wake_up: "POSIX semaphore",
+        probe: shared_locks,
         offer: shm::offer::<doorbell::semaphore::PosixSemaphore>,
         accept: shm::accept::<doorbell::semaphore::PosixSemaphore>,
         capabilities: Capabilities {
@@ -388,6 +396,7 @@ pub(super) static ROWS: &[Row] = &[
         name: "shm-condvar",
         summary: "a bounded buffer in shared memory under a mutex, with condition variables",
         wake_up: "condition variable",
+        probe: shared_locks,
         offer: shm::monitor::transport::offer::<shm::condvar::BoundedBuffer>,
         accept: shm::monitor::transport::accept::<shm::condvar::BoundedBuffer>,
         capabilities: Capabilities {
@@ -405,6 +414,7 @@ pub(super) static ROWS: &[Row] = &[
         name: "shm-mq",
         summary: "a queue of messages in shared memory under a mutex, the kind that Boost has",
         wake_up: "condition variable",
+        probe: shared_locks,
         offer: shm::monitor::transport::offer::<shm::queue::SlotQueue>,
         accept: shm::monitor::transport::accept::<shm::queue::SlotQueue>,
         capabilities: Capabilities {

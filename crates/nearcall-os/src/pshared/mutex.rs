@@ -12,10 +12,11 @@ use std::mem::{self, MaybeUninit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
+use libc::{c_int, pthread_mutex_t, pthread_mutexattr_t};
 
 use super::{Place, c_timespec, check};
 use crate::deadline::Deadline;
+use crate::platform::pthread_mutex_clocklock;
 use crate::region::LockRegion;
 
 /// A lock that threads of both processes take in turn.
@@ -233,13 +234,4 @@ impl Drop for Attributes {
         // SAFETY: `new` initialised them, and nothing uses them afterwards.
         let _ = unsafe { libc::pthread_mutexattr_destroy(&raw mut self.0) };
     }
-}
-
-// SAFETY: the signature is glibc's (since 2.30); the libc crate does not list it.
-unsafe extern "C" {
-    fn pthread_mutex_clocklock(
-        mutex: *mut pthread_mutex_t,
-        clock: clockid_t,
-        end: *const timespec,
-    ) -> c_int;
 }

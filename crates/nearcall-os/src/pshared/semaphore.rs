@@ -7,10 +7,11 @@
 use std::io;
 use std::sync::Arc;
 
-use libc::{c_int, clockid_t, sem_t, timespec};
+use libc::{c_int, sem_t};
 
 use super::{Place, c_timespec};
 use crate::deadline::Deadline;
+use crate::platform::sem_clockwait;
 use crate::region::LockRegion;
 
 /// A counter that [`wait`](Self::wait) takes one from and [`post`](Self::post) adds one to.
@@ -129,11 +130,6 @@ impl Semaphore {
 #[inline]
 fn check_minus_one(result: c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-// SAFETY: the signature is glibc's (since 2.30); the libc crate does not list it.
-unsafe extern "C" {
-    fn sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end: *const timespec) -> c_int;
 }
 
 const PROCESS_SHARED: c_int = 1;
