@@ -245,7 +245,7 @@ pub fn try_read(eventfd: impl AsFd) -> io::Result<Option<u64>> {
         let flags = rustix::io::ReadWriteFlags::NOWAIT;
         rustix::io::preadv2(&eventfd, &mut parts, u64::MAX, flags)
     });
-    if outcome == Err(Errno::OPNOTSUPP) {
+    if matches!(outcome, Err(Errno::OPNOTSUPP | Errno::NOSYS)) {
         // Before Linux 5.10: ask, then read. Only the single reader is sure not to wait.
         return match poll_one(&eventfd, Interest::Readable, Deadline::NOW)? {
             None => Ok(None),

@@ -101,8 +101,8 @@ pub fn write(pipe: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 
 /// [`read`] that does not wait, on a blocking pipe too.
 ///
-/// Where the kernel has no such call (FIFOs), it polls first and then reads: the only reader of the
-/// pipe does not wait then either.
+/// Where the kernel has no such call (FIFOs; any pipe under qemu-user), it polls first and then
+/// reads: the only reader of the pipe does not wait then either.
 ///
 /// # Errors
 ///
@@ -112,7 +112,7 @@ pub fn try_read(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>>
         let mut parts = [IoSliceMut::new(buffer)];
         preadv2(&pipe, &mut parts, u64::MAX, ReadWriteFlags::NOWAIT)
     });
-    if outcome != Err(Errno::OPNOTSUPP) {
+    if !matches!(outcome, Err(Errno::OPNOTSUPP | Errno::NOSYS)) {
         return none_if_blocked(outcome.map_err(io::Error::from));
     }
     match poll_one(&pipe, Interest::Readable, Deadline::NOW)? {
@@ -123,8 +123,8 @@ pub fn try_read(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>>
 
 /// [`write()`] that does not wait, on a blocking pipe too. May write less than all.
 ///
-/// Where the kernel has no such call (FIFOs), it polls first and writes at most
-/// [`ATOMIC_BYTES_MAX`]: the only writer of the pipe does not wait then either.
+/// Where the kernel has no such call (FIFOs; any pipe under qemu-user), it polls first and writes
+/// at most [`ATOMIC_BYTES_MAX`]: the only writer of the pipe does not wait then either.
 ///
 /// # Errors
 ///
@@ -132,7 +132,7 @@ pub fn try_read(pipe: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>>
 pub fn try_write(pipe: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     let parts = [IoSlice::new(bytes)];
     let outcome = retry_on_intr(|| pwritev2(&pipe, &parts, u64::MAX, ReadWriteFlags::NOWAIT));
-    if outcome != Err(Errno::OPNOTSUPP) {
+    if !matches!(outcome, Err(Errno::OPNOTSUPP | Errno::NOSYS)) {
         return none_if_blocked(outcome.map_err(io::Error::from));
     }
     match poll_one(&pipe, Interest::Writable, Deadline::NOW)? {
