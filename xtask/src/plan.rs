@@ -203,7 +203,7 @@ fn oldest(packages: &str, facts: &Facts) -> Command {
 fn platforms() -> Command {
     let targets: Vec<String> =
         TARGETS.iter().map(|target| format!("--target {}", target.name)).collect();
-    let arguments = "check -p nearcall -p nearcall-c -p nearcall-host";
+    let arguments = "check -p nearcall -p nearcall-c";
     cargo("platforms", &format!("{arguments} {}", targets.join(" ")))
         .environment("RUSTFLAGS", "-D warnings")
 }
