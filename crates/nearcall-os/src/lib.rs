@@ -3,6 +3,7 @@
 //! **Invariants:** this is the only crate with unsafe code, and each unsafe block names what
 //! guarantees which condition. A function here is one system call, or the few that are only right
 //! together.
+//! What differs between processors and C libraries is in `platform.rs`.
 //! **Not here:** what the bytes mean (`nearcall-channel`), what is measured (`nearcall-bench`).
 //!
 //! It has what rustix lacks and what needs `unsafe`: memory files with seals, futexes,
