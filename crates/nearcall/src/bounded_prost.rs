@@ -25,7 +25,8 @@ pub use ::prost::*;
 use crate::limits::MESSAGE_DEPTH_MAX;
 
 /// The length of a message that is nested too deeply: above that of every message that can be sent.
-pub(crate) const TOO_DEEP_BYTES: usize = 1 << 48;
+/// Twice that is still a length, on processors of 32 bits as well.
+pub(crate) const TOO_DEEP_BYTES: usize = 1 << if usize::BITS < 64 { 30 } else { 48 };
 
 thread_local! {
     static LEVELS: Cell<Levels> = const { Cell::new(Levels::Unbounded) };
