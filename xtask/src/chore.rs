@@ -123,6 +123,8 @@ pub enum Chore {
     Languages(languages::Options),
     /// Every processor, C library and kernel of the README: builds, and tests where they can run
     Platforms(platforms::Options),
+    /// The host and the measured service as devices have them: small, and with a shared runtime
+    Device,
     /// Measures whether the advice is right, half a minute for each set of requirements
     AdviseCheck {
         /// How many random sets of requirements
@@ -173,6 +175,7 @@ mod tests {
             ("simulate --seed 0", Chore::Simulate { seconds: None, seed: Some(0) }),
             ("soak", Chore::Soak { seconds: HOUR_S, json: None }),
             ("soak --json a --hours 0.5", Chore::Soak { seconds: 1800, json: Some("a".into()) }),
+            ("device", Chore::Device),
             ("corpus --every 9", Chore::Corpus { package: None, every: 9 }),
             ("advise-check --seed 9 --sets 3", Chore::AdviseCheck { sets: 3, seed: 9 }),
         ] {

@@ -17,6 +17,7 @@
 mod child;
 pub mod chore;
 pub mod corpus;
+pub mod device;
 pub mod facts;
 pub mod interop;
 pub mod languages;

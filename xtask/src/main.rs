@@ -6,11 +6,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use xtask::chore::Chore;
-use xtask::corpus;
 use xtask::facts::Facts;
 use xtask::repository::Repository;
 use xtask::tidy::{circles, invariants, words};
-use xtask::{interop, languages, plan, platforms, step};
+use xtask::{corpus, device, interop, languages, plan, platforms, step};
 
 fn main() -> ExitCode {
     let chore = match Chore::try_parse() {
@@ -37,6 +36,10 @@ fn run(chore: &Chore) -> io::Result<ExitCode> {
     if let Chore::Interop(options) = chore {
         let passed = interop::run(Repository::open()?.root(), options, &mut io::stdout())?;
         return Ok(ExitCode::from(u8::from(!passed)));
+    }
+    if matches!(chore, Chore::Device) {
+        device::run(Repository::open()?.root(), &mut io::stdout())?;
+        return Ok(ExitCode::SUCCESS);
     }
     if let Chore::Languages(options) = chore {
         languages::run(Repository::open()?.root(), *options, &mut io::stdout())?;

@@ -61,6 +61,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         | Chore::Corpus { .. }
         | Chore::Interop(_)
         | Chore::Platforms(_)
+        | Chore::Device
         | Chore::Languages(_) => Vec::new(),
         Chore::Book => {
             let command = Command::new("book", "mdbook").argument("build").argument("docs/book");

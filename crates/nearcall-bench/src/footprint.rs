@@ -13,8 +13,10 @@ pub(crate) mod allocator;
 mod budget;
 pub(crate) mod child;
 mod connections;
+mod elf;
 mod files;
 mod helper;
+mod map;
 mod room;
 mod setups;
 
@@ -28,8 +30,8 @@ use crate::runner::RunContext;
 
 pub use files::{SERVICE_VARIABLE, ServiceFiles};
 pub use nearcall_results::findings::memory::{
-    ConnectionMemory, Level, MemoryFindings, PerConnection, ProcessMemory, SCHEMA, Setup,
-    SetupMemory, SetupsMemory, SkippedMemory,
+    ConnectionMemory, Level, MemoryFindings, MemoryMap, PerConnection, ProcessMemory, SCHEMA,
+    Setup, SetupMemory, SetupsMemory, SkippedMemory,
 };
 
 /// What to measure.
@@ -102,6 +104,22 @@ pub fn two_services(
 ) -> Result<SetupsMemory, String> {
     let rounds = if quick { 2 } else { ROUNDS };
     setups::measure(&[2], rounds, files, context).map_err(|stop| stop.to_string())
+}
+
+/// Looks at where the memory of a service lies as a process and as a library, and that of the host
+/// of libraries: by mapping and by cause. Blocks for some seconds.
+///
+/// # Errors
+///
+/// One sentence on what did not start, or cannot be read.
+pub fn map(files: &ServiceFiles, context: &RunContext<'_>) -> Result<MemoryFindings, String> {
+    let mut found = begin(false);
+    match setups::maps(files, context) {
+        Ok(maps) => found.maps = maps,
+        Err(Stop::Interrupted) => found.partial = Some(INTERRUPTED.to_owned()),
+        Err(Stop::Failed(reason)) => return Err(reason),
+    }
+    Ok(found)
 }
 
 fn begin(quick: bool) -> MemoryFindings {

@@ -4,7 +4,6 @@
 //! **Not here:** how requests and messages travel (`worker.rs`), what a worker does (`peer.rs`).
 
 use nearcall_channel::WaitPolicy;
-use nearcall_host::library::LibraryConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{CellSpec, Conditions, Subject};
@@ -27,8 +26,6 @@ pub(crate) enum WorkerRequest {
     Connect { address: String, connections_max: u32 },
     /// Calls the servers at these addresses and reports when it is done.
     Call { addresses: Vec<String> },
-    /// These libraries, each at its address, in one process as `nearcall host` has them.
-    Libraries(Vec<LibraryConfig>),
     /// Allocates until a limit is reached.
     Allocate(Limit),
 }

@@ -72,7 +72,6 @@ fn verbs() -> Vec<Verb> {
         verb("gateway", gateway::run),
         verb("status", status::run),
         verb("restart", restart::run),
-        verb("host-group", host::group),
         verb("peer-process", bench::peer),
     ]
 }

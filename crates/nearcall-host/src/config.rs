@@ -244,6 +244,11 @@ impl Config {
         std::iter::once(&self.listen).chain(listening).map(Address::to_string).collect()
     }
 
+    /// Returns whether one of the services is a gateway.
+    pub fn has_gateways(&self) -> bool {
+        self.services().any(|service| service.run == Run::Gateway)
+    }
+
     /// Returns the number of services.
     pub fn service_count(&self) -> usize {
         self.services().count()

@@ -4,12 +4,12 @@
 //! that clients who connect during a restart wait in its queue and lose no call.
 //!
 //! [`Config`] reads the file, [`run`] runs what it says until a signal ends the host,
-//! [`run_worker`] is the process of a group of libraries. [`proto`] has the interface by which a
-//! host is asked.
+//! [`run_worker`] is the process of a group of libraries, [`program`] the program that is both.
+//! [`proto`] has the interface by which a host is asked.
 //!
 //! **Invariants:** what the host has started ends with it, however it ends.
 //! **Not here:** calls and servers (`nearcall`), processes and sockets as the kernel has them
-//! (`nearcall-os`), what is printed (`nearcall-cli`).
+//! (`nearcall-os`), `status` and `restart` (`nearcall-cli`).
 //!
 //! # Inside
 //!
@@ -31,10 +31,14 @@
 //! library has for that.
 #![forbid(unsafe_code)]
 
+#[cfg(nearcall_shared)]
+use nearcall_runtime as _;
+
 mod config;
 mod host;
 pub mod library;
 mod limits;
+pub mod program;
 mod supervisor;
 mod worker;
 

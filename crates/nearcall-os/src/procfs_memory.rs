@@ -12,6 +12,10 @@ use rustix::process::Resource;
 
 use crate::{platform, process};
 
+mod mappings;
+
+pub use self::mappings::{Mapping, mappings, page_table_bytes, parse_mappings};
+
 /// /proc/PID/smaps_rollup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rollup {

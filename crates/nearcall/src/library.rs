@@ -213,6 +213,8 @@ macro_rules! service_main {
         }
 
         const _: () = {
+            $crate::__link_runtime!();
+
             struct Exported;
 
             impl $crate::__library::Export for Exported {
@@ -231,4 +233,22 @@ macro_rules! service_main {
             $crate::__library::export_service!(Exported);
         };
     };
+}
+
+/// Has a service link the dynamic library that it shares with others, in a build for that.
+#[cfg(nearcall_shared)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __link_runtime {
+    () => {
+        use ::nearcall_runtime as _;
+    };
+}
+
+/// A service has all of nearcall in itself.
+#[cfg(not(nearcall_shared))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __link_runtime {
+    () => {};
 }

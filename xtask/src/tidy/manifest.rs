@@ -32,13 +32,24 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("nearcall-grpc", &["nearcall", "nearcall-build", "nearcall-os"]),
+    ("nearcall-runtime", &["nearcall"]),
     ("nearcall-c", &["nearcall"]),
     ("nearcall-python", &["nearcall"]),
-    ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
+    (
+        "nearcall-host",
+        &[
+            "nearcall",
+            "nearcall-build",
+            "nearcall-channel",
+            "nearcall-os",
+            "nearcall-prometheus",
+            "nearcall-runtime",
+        ],
+    ),
     ("nearcall-recording", &["nearcall", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-grpc", "nearcall-os"]),
-    ("nearcall-bench-service", &["nearcall", "nearcall-build", "nearcall-os"]),
+    ("nearcall-bench-service", &["nearcall", "nearcall-build", "nearcall-os", "nearcall-runtime"]),
     // No clock, no process, no descriptor: the table of mechanisms only.
     ("nearcall-results", &["nearcall-channel"]),
     (
@@ -69,7 +80,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-grpc",
             "nearcall-host",
             "nearcall-os",
-            "nearcall-prometheus",
             "nearcall-recording",
             "nearcall-results",
             "nearcall-studies",

@@ -10,7 +10,6 @@ use nearcall::event_loop::Event;
 use nearcall::event_loop::Interest;
 use nearcall::{Client, EventLoop, Limits, Server};
 use nearcall_channel::Deadline;
-use nearcall_host::library;
 use nearcall_os::pipe;
 
 use super::allocator;
@@ -27,9 +26,6 @@ pub(crate) fn run(request: WorkerRequest) -> Result<(), Failure> {
         WorkerRequest::Serve { addresses, connections_max } => serve(&addresses, connections_max),
         WorkerRequest::Connect { address, connections_max } => connect(&address, connections_max),
         WorkerRequest::Call { addresses } => call(&addresses),
-        WorkerRequest::Libraries(libraries) => {
-            library::run_group(&libraries).map_err(Failure::other)
-        }
         WorkerRequest::Allocate(limit) => {
             let allocated = allocator::allocate(&limit).map_err(Failure::other)?;
             report(&WorkerMessage::Allocated(allocated))?;

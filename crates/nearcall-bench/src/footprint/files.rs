@@ -1,4 +1,5 @@
-//! The program and the library of the services that set-ups are made of: found, and copied.
+//! The program and the library of the services that set-ups are made of, and the program of their
+//! host: found, and copied.
 //!
 //! Each service gets a file of its own, as different services have: with one file for all of them
 //! the kernel would share their code, and the dynamic linker would load it once.
@@ -7,28 +8,45 @@
 //! **Not here:** what the files are, which is the crate `nearcall-bench-service`.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nearcall_bench_service::{LIBRARY, PROGRAM};
+use nearcall_host::program::PROGRAM as HOST;
 use nearcall_os::{clock, process};
 
-/// The files of the measured services.
+use super::elf;
+
+/// The files of the measured services and of their host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceFiles {
+    own: Build,
+    /// Those that share their runtime, if they were built.
+    shared: Option<Build>,
+}
+
+/// The files of one build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Build {
     program: PathBuf,
     library: PathBuf,
+    host: PathBuf,
+    /// The dynamic libraries that all of them need, which each finds in its own directory.
+    needed: Vec<PathBuf>,
 }
 
 impl ServiceFiles {
-    /// Finds both files in the directory that [`SERVICE_VARIABLE`] names, or beside the running
-    /// program, where Cargo puts them.
+    /// Finds the files in the directory that [`SERVICE_VARIABLE`] names, or beside the running
+    /// program, where Cargo puts them. Those that share their runtime are in `shared` there, where
+    /// `cargo xtask device` puts them.
     ///
     /// # Errors
     ///
-    /// One sentence on which file is missing, and how it is made.
+    /// One sentence on which file is missing, and how it is made. That nothing in `shared` is there
+    /// is no error.
     pub fn find() -> Result<Self, String> {
         let named = env::var_os(SERVICE_VARIABLE).filter(|value| !value.is_empty());
         let directories = match named {
@@ -37,13 +55,36 @@ impl ServiceFiles {
                 let own = env::current_exe();
                 let own = own.map_err(|error| format!("cannot find this program: {error}"))?;
                 let own = own.parent().unwrap_or(Path::new("/"));
-                // A library that was built as a dependency lies there.
-                vec![own.to_owned(), own.join("deps")]
+                // A library that was built as a dependency lies there, and what tests start.
+                vec![own.to_owned(), own.join("deps"), own.join("examples")]
             }
         };
-        let find = |name| find_newest(&directories, name);
-        Ok(Self { program: find(PROGRAM)?, library: find(LIBRARY)? })
+        let shared = directories[0].join("shared");
+        let shared = match shared.is_dir() {
+            true => {
+                let needed = fs::read_dir(&shared).into_iter().flatten().flatten();
+                let needed = needed.filter(|entry| is_runtime(&entry.file_name()));
+                let needed = needed.map(|entry| entry.path()).collect();
+                Some(Build { needed, ..Build::find(&[shared])? })
+            }
+            false => None,
+        };
+        Ok(Self { own: Build::find(&directories)?, shared })
     }
+}
+
+impl Build {
+    fn find(directories: &[PathBuf]) -> Result<Self, String> {
+        let find = |name| find_newest(directories, name);
+        let (program, library, host) = (find(PROGRAM)?, find(LIBRARY)?, find(HOST)?);
+        Ok(Self { program, library, host, needed: Vec::new() })
+    }
+}
+
+/// Whether a file is part of the runtime that services share: ours, or Rust's.
+fn is_runtime(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name == "libnearcall_runtime.so" || (name.starts_with("libstd-") && name.ends_with(".so"))
 }
 
 /// The newest file of that name: Cargo does not replace each copy at each build.
@@ -63,23 +104,70 @@ fn find_newest(directories: &[PathBuf], name: &str) -> Result<PathBuf, String> {
 /// Names the directory of the files where it is not that of the program.
 pub const SERVICE_VARIABLE: &str = "NEARCALL_BENCH_SERVICE";
 
-/// A directory with copies of both files, and room for sockets.
-pub(super) struct Copies(PathBuf);
+/// A directory with copies of the files, and room for sockets.
+pub(super) struct Copies {
+    directory: PathBuf,
+    own: BuildCopies,
+    shared: Option<BuildCopies>,
+}
+
+/// A directory with copies of the files of one build.
+#[derive(Clone)]
+pub(super) struct BuildCopies(PathBuf);
 
 impl Copies {
-    /// Makes `count` copies of each file, and one of the program that is a host of libraries: what
-    /// measures would share its pages otherwise.
-    pub(super) fn new(files: &ServiceFiles, count: u32, host: &Path) -> io::Result<Self> {
+    /// Makes `count` copies of the program and of the library, and one of everything else.
+    pub(super) fn new(files: &ServiceFiles, count: u32) -> io::Result<Self> {
         let name = format!("nearcall-setups-{}-{:x}", process::pid(), clock::monotonic_ns());
-        let copies = Self(env::temp_dir().join(name));
-        DirBuilder::new().mode(0o700).create(&copies.0)?;
-        write(copies.host(), &read_loaded(host)?)?;
-        let (program, library) = (read_loaded(&files.program)?, read_loaded(&files.library)?);
-        for number in 0..count {
-            write(copies.program(number), &program)?;
-            write(copies.library(number), &library)?;
-        }
+        let directory = env::temp_dir().join(name);
+        DirBuilder::new().mode(0o700).create(&directory)?;
+        let (own, shared) = (directory.join("own"), directory.join("shared"));
+        let shared = files.shared.as_ref().map(|build| (build, BuildCopies(shared)));
+        let copies = Self {
+            directory,
+            own: BuildCopies(own),
+            shared: shared.as_ref().map(|(_, copies)| copies.clone()),
+        };
+        // From here on they are removed, whatever fails.
+        copies.own.write(&files.own, count)?;
+        shared.iter().try_for_each(|(build, copies)| copies.write(build, count))?;
         Ok(copies)
+    }
+
+    /// Those of the build whose services have a runtime of their own each.
+    pub(super) fn own(&self) -> &BuildCopies {
+        &self.own
+    }
+
+    /// Those of the build whose services share their runtime, if there is one.
+    pub(super) fn shared(&self) -> Option<&BuildCopies> {
+        self.shared.as_ref()
+    }
+
+    /// Where a service listens.
+    pub(super) fn address(&self, number: u32) -> String {
+        format!("unix:{}", self.directory.join(number.to_string()).display())
+    }
+
+    /// Where programs write what goes wrong.
+    pub(super) fn stderr(&self) -> PathBuf {
+        self.directory.join("stderr")
+    }
+}
+
+impl BuildCopies {
+    fn write(&self, build: &Build, count: u32) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(&self.0)?;
+        write(self.host(), &read_loaded(&build.host)?)?;
+        for path in &build.needed {
+            write(self.0.join(path.file_name().unwrap_or_default()), &read_loaded(path)?)?;
+        }
+        let (program, library) = (read_loaded(&build.program)?, read_loaded(&build.library)?);
+        for number in 0..count {
+            write(self.program(number), &program)?;
+            write(self.library(number), &library)?;
+        }
+        Ok(())
     }
 
     pub(super) fn host(&self) -> PathBuf {
@@ -93,21 +181,11 @@ impl Copies {
     pub(super) fn library(&self, number: u32) -> PathBuf {
         self.0.join(format!("{number}-{LIBRARY}"))
     }
-
-    /// Where a service listens.
-    pub(super) fn address(&self, number: u32) -> String {
-        format!("unix:{}", self.0.join(number.to_string()).display())
-    }
-
-    /// Where programs write what goes wrong.
-    pub(super) fn stderr(&self) -> PathBuf {
-        self.0.join("stderr")
-    }
 }
 
 impl Drop for Copies {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -121,39 +199,20 @@ fn write(path: PathBuf, bytes: &[u8]) -> io::Result<()> {
 fn read_loaded(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut bytes = Vec::new();
-    Read::by_ref(&mut file).take(HEAD_BYTES).read_to_end(&mut bytes)?;
+    Read::by_ref(&mut file).take(elf::HEAD_BYTES).read_to_end(&mut bytes)?;
     let wanted = loaded_bytes(&bytes).unwrap_or(u64::MAX);
-    file.take(wanted.saturating_sub(HEAD_BYTES)).read_to_end(&mut bytes)?;
+    file.take(wanted.saturating_sub(elf::HEAD_BYTES)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Where the last loaded segment of an ELF file ends. `None` if it is no such file of 64 bits.
 fn loaded_bytes(head: &[u8]) -> Option<u64> {
-    let number = |offset: usize, bytes: usize| {
-        let mut value = [0; 8];
-        value[..bytes].copy_from_slice(head.get(offset..offset.checked_add(bytes)?)?);
-        Some(u64::from_le_bytes(value))
-    };
-    // 64 bits, the low byte first.
-    if head.get(..6)? != b"\x7fELF\x02\x01" {
-        return None;
-    }
-    let (table, entry, entries) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
     let mut end = None;
-    for index in 0..entries {
-        let at = usize::try_from(table.checked_add(index * entry)?).ok()?;
-        if number(at, 4)? == SEGMENT_LOADED {
-            end = end.max(Some(number(at + 8, 8)?.checked_add(number(at + 32, 8)?)?));
-        }
+    for segment in elf::segments(head)?.iter().filter(|segment| segment.kind == elf::LOADED) {
+        end = end.max(Some(segment.offset.checked_add(segment.file_bytes)?));
     }
     end
 }
-
-/// Holds the segments of every program.
-const HEAD_BYTES: u64 = 4_096;
-
-/// The kind of a segment that is loaded.
-const SEGMENT_LOADED: u64 = 1;
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use super::Stop;
 use crate::launch::{Question, WorkerMessage, WorkerRequest};
 use crate::memory;
 use crate::runner::{RunContext, ns};
-use crate::worker::{self, NoMessage, Worker};
+use crate::worker::{NoMessage, Worker};
 
 /// One process.
 pub(super) struct Helper<'a> {
@@ -56,20 +56,6 @@ impl<'a> Helper<'a> {
         match self.receive(CONNECT_TIMEOUT)? {
             WorkerMessage::Connections(count, reason) => Ok((count, reason)),
             other => Err(Stop::Failed(format!("a process reported {other:?}, not a number"))),
-        }
-    }
-
-    /// Its number.
-    pub(super) fn pid(&self) -> u32 {
-        self.worker.pid()
-    }
-
-    /// Why it has given up or ended, if it has. Waits a moment.
-    pub(super) fn failure(&mut self) -> Option<String> {
-        match self.worker.receive(after_ns(worker::POLL), self.context.interrupted) {
-            Ok(WorkerMessage::Failed(failure)) => Some(failure.text),
-            Err(error @ (NoMessage::Ended(_) | NoMessage::Io(_))) => Some(error.to_string()),
-            Ok(_) | Err(NoMessage::Late | NoMessage::Interrupted) => None,
         }
     }
 

@@ -9,7 +9,9 @@
 //! have disturbed does not count.
 //! **Not here:** the files (`files.rs`), the allocation and who disturbs it (`room.rs`).
 
+use std::fmt;
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -18,18 +20,17 @@ use nearcall::{CallOptions, Client};
 use nearcall_bench_service::setup::{MeasureRequest, MemberCaller};
 use nearcall_bench_service::{LINKED, NONBLOCKING};
 use nearcall_host::library::LibraryConfig;
+use nearcall_host::program::GROUP;
 use nearcall_os::clock;
 use nearcall_os::process::Child;
 use nearcall_os::procfs_memory::{Rollup, rollup};
-use nearcall_results::findings::memory::{Setup, SetupMemory, SetupsMemory};
+use nearcall_results::findings::memory::{MemoryMap, Setup, SetupMemory, SetupsMemory};
 
 use super::Stop;
 use super::allocator::BLOCK_BYTES;
-use super::files::{Copies, ServiceFiles};
-use super::helper::Helper;
-use super::{budget, room};
-use crate::launch::WorkerRequest;
-use crate::runner::{Program, RunContext};
+use super::files::{BuildCopies, Copies, ServiceFiles};
+use super::{budget, map, room};
+use crate::runner::RunContext;
 use crate::stats;
 
 /// Measures every set-up with each number of services.
@@ -40,7 +41,7 @@ pub(super) fn measure(
     context: &RunContext<'_>,
 ) -> Result<SetupsMemory, Stop> {
     let most = counts.iter().copied().max().unwrap_or(0);
-    let copies = Copies::new(files, most, &context.program.path);
+    let copies = Copies::new(files, most);
     let copies = copies.map_err(|error| format!("cannot copy the measured services: {error}"))?;
     let budget_bytes = budget::bytes(u64::from(most) * BUDGET_BYTES_PER_SERVICE);
     let mut found = SetupsMemory {
@@ -51,11 +52,9 @@ pub(super) fn measure(
     };
     for &services in counts {
         let row = |&setup| SetupMemory { setup, services, ..SetupMemory::default() };
-        found.setups.extend(Setup::ALL.iter().map(row));
+        found.setups.extend(setups_of(&copies).iter().map(row));
     }
-    let host = Program { path: copies.host(), args: context.program.args.clone() };
-    let host_hooks = RunContext { program: host, ..*context };
-    let bench = Bench { copies: &copies, budget_bytes, context, host_hooks: &host_hooks };
+    let bench = Bench { copies: &copies, budget_bytes, context };
     let steps = rounds * counts.len();
     for step in 0..steps {
         let (round, services) = (step / counts.len(), counts[step % counts.len()]);
@@ -72,13 +71,50 @@ pub(super) fn measure(
     Ok(found)
 }
 
+/// Looks at where the memory of services lies, and that of the host of libraries.
+pub(super) fn maps(files: &ServiceFiles, context: &RunContext<'_>) -> Result<Vec<MemoryMap>, Stop> {
+    let most = MAPPED.iter().map(|row| row.2).max().unwrap_or(0);
+    let copies = Copies::new(files, most);
+    let copies = copies.map_err(|error| format!("cannot copy the measured services: {error}"))?;
+    let bench = Bench { copies: &copies, budget_bytes: None, context };
+    let mapped: Vec<_> = MAPPED.iter().filter(|row| files_of(row.1, &copies).is_ok()).collect();
+    let mut maps: Vec<MemoryMap> = Vec::new();
+    for (done, &&(what, setup, services, has_client)) in mapped.iter().enumerate() {
+        (context.progress)(done, mapped.len(), what);
+        let map = bench.map(what, setup, services, has_client)?;
+        let growth = maps
+            .last()
+            .filter(|_| services == SEVERAL)
+            .map(|one| map.growth(one, SEVERAL - 1, &format!("each further library of {what}")));
+        maps.push(map);
+        maps.extend(growth);
+    }
+    (context.progress)(mapped.len(), mapped.len(), "");
+    Ok(maps)
+}
+
+/// What is looked at: in words, the set-up, the number of services, and whether a client stays
+/// connected to each. The row before that of [`SEVERAL`] libraries has one.
+const MAPPED: [(&str, Setup, u32, bool); 10] = [
+    ("a process", Setup::Processes, 1, false),
+    ("a process with a client", Setup::Processes, 1, true),
+    ("a host", Setup::Libraries, 0, false),
+    ("a host with a library", Setup::Libraries, 1, false),
+    ("a host with five libraries", Setup::Libraries, SEVERAL, false),
+    ("a process of a shared runtime", Setup::SharedProcesses, 1, false),
+    ("a process of a shared runtime with a client", Setup::SharedProcesses, 1, true),
+    ("a host of a shared runtime", Setup::SharedLibraries, 0, false),
+    ("a host of a shared runtime with a library", Setup::SharedLibraries, 1, false),
+    ("a host of a shared runtime with five libraries", Setup::SharedLibraries, SEVERAL, false),
+];
+
+const SEVERAL: u32 = 5;
+
 /// What a measurement goes by.
 struct Bench<'a> {
     copies: &'a Copies,
     budget_bytes: Option<u64>,
     context: &'a RunContext<'a>,
-    /// Start a host of libraries.
-    host_hooks: &'a RunContext<'a>,
 }
 
 /// One set-up in one round.
@@ -94,8 +130,9 @@ impl Bench<'_> {
     /// Measures every set-up once. What can be allocated without any is measured first.
     fn round(&self, round: usize, services: u32, found: &mut SetupsMemory) -> Result<(), Stop> {
         let without_bytes = self.read(None, 0)?.allocated_bytes;
-        for turn in 0..Setup::ALL.len() {
-            let setup = Setup::ALL[(round + turn) % Setup::ALL.len()];
+        let setups = setups_of(self.copies);
+        for turn in 0..setups.len() {
+            let setup = setups[(round + turn) % setups.len()];
             let reading = self.read(Some(setup), services)?;
             let mut rows = found.setups.iter_mut();
             let row = rows.find(|row| row.setup == setup && row.services == services);
@@ -114,6 +151,37 @@ impl Bench<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Looks at a set-up, each of whose services has been called.
+    fn map(
+        &self,
+        what: &str,
+        setup: Setup,
+        services: u32,
+        has_client: bool,
+    ) -> Result<MemoryMap, Stop> {
+        if (self.context.interrupted)() {
+            return Err(Stop::Interrupted);
+        }
+        let addresses: Vec<String> = (0..services).map(|at| self.copies.address(at)).collect();
+        let mut running = self.start(setup, &addresses)?;
+        let client = Client::new();
+        for address in &addresses {
+            self.call(&client, address, &mut running)?;
+        }
+        let client = has_client.then_some(client);
+        let map = running.map(what)?;
+        drop((client, running));
+        self.remove_sockets(&addresses);
+        Ok(map)
+    }
+
+    /// The next set-up listens at the same places.
+    fn remove_sockets(&self, addresses: &[String]) {
+        for address in addresses {
+            let _ = fs::remove_file(address.trim_start_matches("unix:"));
+        }
     }
 
     /// Measures a set-up, or what can be allocated without one.
@@ -151,59 +219,57 @@ impl Bench<'_> {
             clock::pause(room::SETTLE);
             room::is_quiet(before_bytes, budget::left_bytes())
         });
-        // The next set-up listens at the same places.
-        for address in &addresses {
-            let _ = fs::remove_file(address.trim_start_matches("unix:"));
-        }
+        self.remove_sockets(&addresses);
         Ok(Reading { processes, memory, start_up_ns, allocated_bytes, call_ns })
     }
 
     fn start(&self, setup: Setup, addresses: &[String]) -> Result<Running<'_>, Stop> {
         let mut running = Running { stderr: Some(self.copies), ..Running::default() };
+        let files = files_of(setup, self.copies)?;
         let libraries: Vec<LibraryConfig> =
-            (0..).zip(addresses).map(|(at, address)| self.library(at, address)).collect();
-        let hosts = match setup {
-            Setup::Processes => {
+            (0..).zip(addresses).map(|(at, address)| library(files, at, address)).collect();
+        match setup {
+            Setup::Processes | Setup::SharedProcesses => {
                 for (at, address) in (0..).zip(addresses) {
-                    let mut command = Command::new(self.copies.program(at));
-                    command.env(LISTEN_VARIABLE, address);
+                    let mut command = Command::new(files.program(at));
+                    command.env(LISTEN_VARIABLE, address).stdin(Stdio::null());
                     running.programs.push(self.spawn(&mut command)?);
                 }
-                libraries[..0].chunks(1)
             }
             Setup::Linked => {
-                let mut command = Command::new(self.copies.program(0));
-                command.arg(LINKED).args(addresses);
+                let mut command = Command::new(files.program(0));
+                command.arg(LINKED).args(addresses).stdin(Stdio::null());
                 running.programs.push(self.spawn(&mut command)?);
-                libraries[..0].chunks(1)
             }
-            Setup::LibraryHosts => libraries.chunks(1),
-            Setup::Libraries => libraries.chunks(libraries.len().max(1)),
-        };
-        for group in hosts {
-            let host = Helper::start(&WorkerRequest::Libraries(group.to_vec()), self.host_hooks)?;
-            running.hosts.push(host);
+            Setup::LibraryHosts => {
+                for library in &libraries {
+                    running.programs.push(self.host(files, std::slice::from_ref(library))?);
+                }
+            }
+            Setup::Libraries | Setup::SharedLibraries => {
+                running.programs.push(self.host(files, &libraries)?);
+            }
         }
         Ok(running)
     }
 
-    fn library(&self, at: u32, address: &str) -> LibraryConfig {
-        LibraryConfig {
-            name: at.to_string(),
-            file: self.copies.library(at),
-            // The first calls the second, which is to be a function call.
-            arguments: (at > 0).then(|| NONBLOCKING.to_owned()).into_iter().collect(),
-            listen: address.to_owned(),
-            interfaces: Vec::new(),
-            watchdog: None,
-            stop_within: Duration::ZERO,
-        }
+    /// Starts the process of a group of libraries, as `nearcall host` does.
+    fn host(&self, files: &BuildCopies, libraries: &[LibraryConfig]) -> Result<Child, Stop> {
+        let failed = |error: &dyn fmt::Display| {
+            Stop::Failed(format!("cannot tell a host which libraries to load: {error}"))
+        };
+        let text = serde_json::to_vec(libraries).map_err(|error| failed(&error))?;
+        let mut command = Command::new(files.host());
+        let mut child = self.spawn(command.arg(GROUP).stdin(Stdio::piped()))?;
+        let written = child.pipes().stdin.take().map(|mut stdin| stdin.write_all(&text));
+        written.transpose().map_err(|error| failed(&error))?;
+        Ok(child)
     }
 
     fn spawn(&self, command: &mut Command) -> Result<Child, Stop> {
         let failed = |error| Stop::Failed(format!("cannot start a measured service: {error}"));
         let stderr = OpenOptions::new().create(true).append(true).open(self.copies.stderr());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr.map_err(failed)?);
+        command.stdout(Stdio::null()).stderr(stderr.map_err(failed)?);
         Child::spawn(command).map_err(failed)
     }
 
@@ -228,17 +294,46 @@ impl Bench<'_> {
     }
 }
 
+/// Returns the set-ups whose files are there.
+fn setups_of(copies: &Copies) -> Vec<Setup> {
+    let is_there = |setup: &Setup| files_of(*setup, copies).is_ok();
+    Setup::ALL.into_iter().filter(is_there).collect()
+}
+
+/// Returns the files that a set-up is made of.
+fn files_of(setup: Setup, copies: &Copies) -> Result<&BuildCopies, Stop> {
+    match setup {
+        Setup::SharedProcesses | Setup::SharedLibraries => copies.shared().ok_or_else(|| {
+            Stop::Failed("services that share their runtime were not built".to_owned())
+        }),
+        _ => Ok(copies.own()),
+    }
+}
+
+/// Returns what a host is told of one library.
+fn library(files: &BuildCopies, at: u32, address: &str) -> LibraryConfig {
+    LibraryConfig {
+        name: at.to_string(),
+        file: files.library(at),
+        // The first calls the second, which is to be a function call.
+        arguments: (at > 0).then(|| NONBLOCKING.to_owned()).into_iter().collect(),
+        listen: address.to_owned(),
+        interfaces: Vec::new(),
+        watchdog: None,
+        stop_within: Duration::ZERO,
+    }
+}
+
 /// The processes of a set-up, which end with this.
 #[derive(Default)]
 struct Running<'a> {
     programs: Vec<Child>,
-    hosts: Vec<Helper<'a>>,
     stderr: Option<&'a Copies>,
 }
 
 impl Running<'_> {
     fn pids(&self) -> impl Iterator<Item = u32> {
-        self.programs.iter().map(Child::pid).chain(self.hosts.iter().map(Helper::pid))
+        self.programs.iter().map(Child::pid)
     }
 
     /// The memory of all processes together.
@@ -250,16 +345,33 @@ impl Running<'_> {
         })
     }
 
+    /// Where the memory of all processes lies once it has stopped changing: a host that nothing
+    /// calls cannot be asked whether it has started.
+    fn map(&self, what: &str) -> Result<MemoryMap, Stop> {
+        let until_ns = clock::monotonic_ns().saturating_add(START_UP_MAX_NS);
+        let mut before = None;
+        loop {
+            clock::pause(room::SETTLE);
+            let mut map = MemoryMap { what: what.to_owned(), ..MemoryMap::default() };
+            self.pids().try_for_each(|pid| map::add(&mut map, pid))?;
+            let sum = Some(map.sum(None).private);
+            if sum == before {
+                return Ok(map);
+            }
+            if clock::monotonic_ns() >= until_ns {
+                return Err(Stop::Failed(format!("the memory of {what} does not stop changing")));
+            }
+            before = sum;
+        }
+    }
+
     /// Why one of them has ended, if one has.
     fn failure(&mut self) -> Option<String> {
-        let hosts = self.hosts.iter_mut().find_map(Helper::failure);
-        hosts.or_else(|| {
-            let ended = |child: &mut Child| child.wait(Some(Duration::ZERO)).ok().flatten();
-            let status = self.programs.iter_mut().find_map(ended)?;
-            let text = self.stderr.and_then(|copies| fs::read_to_string(copies.stderr()).ok());
-            let last = text.as_deref().and_then(|text| text.lines().last()).unwrap_or_default();
-            Some(format!("a measured service has ended ({status}): {last}"))
-        })
+        let ended = |child: &mut Child| child.wait(Some(Duration::ZERO)).ok().flatten();
+        let status = self.programs.iter_mut().find_map(ended)?;
+        let text = self.stderr.and_then(|copies| fs::read_to_string(copies.stderr()).ok());
+        let last = text.as_deref().and_then(|text| text.lines().last()).unwrap_or_default();
+        Some(format!("a measured service has ended ({status}): {last}"))
     }
 }
 

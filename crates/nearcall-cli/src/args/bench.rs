@@ -256,6 +256,10 @@ pub(crate) struct MemoryArgs {
     #[arg(long, conflicts_with = "mechanism")]
     pub(crate) setups: bool,
 
+    /// Show where the memory of a service, of a host and of a library lies, and what for
+    #[arg(long, conflicts_with_all = ["mechanism", "setups", "quick"])]
+    pub(crate) map: bool,
+
     #[command(flatten)]
     pub(crate) mechanism: MechanismArgs,
 
@@ -280,6 +284,7 @@ Examples:
   nearcall bench memory --quick                  up to 100 connections
   nearcall bench memory --mechanism shm,tcp --out memory.json
   nearcall bench memory --setups --out setups.json
+  nearcall bench memory --map                    where it lies, and what for
   nearcall show setups.json
   nearcall bench memory --json | jq '.connections[] | .per_connection'";
 

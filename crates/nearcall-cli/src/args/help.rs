@@ -32,8 +32,8 @@ const HEADINGS: [(&str, &str); 4] = [
     (
         "Workload",
         "mechanism every size client rate stall gap messages clients threads loops shape wait \
-         breakdown streams payload_access buffer allow_buffer_mismatch setups reply pattern needs \
-         optimise trace",
+         breakdown streams payload_access buffer allow_buffer_mismatch setups map reply pattern \
+         needs optimise trace",
     ),
     ("Placement", "placement pin load pm_qos"),
     ("Duration", "launches time quick seed anyway"),
@@ -64,7 +64,7 @@ mod tests {
 
     /// Whether a user types the command, and not the program itself.
     fn is_typed(name: &str) -> bool {
-        !name.ends_with("process") && name != "host-group"
+        !name.ends_with("process")
     }
 
     #[test]

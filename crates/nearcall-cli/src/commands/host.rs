@@ -1,17 +1,17 @@
-//! `nearcall host`: runs a set of services; and the process of a group of libraries.
+//! `nearcall host`: becomes the program nearcall-host, which runs a set of services.
 //!
-//! **Not here:** what a host does, which is `nearcall_host`.
+//! **Not here:** what a host does, and what it prints, which is `nearcall_host`.
 
-use std::io;
+use std::env;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::Args;
-use nearcall_host::{Config, Ending, HostOptions};
-use nearcall_prometheus::Endpoint;
+use nearcall_host::program::{GATEWAY, PROGRAM, find_beside_self};
 
 use super::End;
-use crate::output;
 
 /// Run a set of services that a file names, and keep them running
 ///
@@ -19,6 +19,9 @@ use crate::output;
 /// may share with others of its group. The host listens in their place and hands the sockets
 /// over, so that a restart loses no call. SIGTERM stops them in order, a second one at once;
 /// SIGHUP applies what has changed in the file.
+///
+/// The host is a program of its own, nearcall-host, with the same arguments: this command becomes
+/// that program, which lies beside nearcall, or in PATH, or is named by NEARCALL_HOST.
 ///
 /// Exit code: 0 stopped; 1 the file or the host's address cannot be used; 2 usage error; 130
 /// stopped at once by a second signal.
@@ -40,43 +43,33 @@ pub(crate) struct HostArgs {
 }
 
 pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
-    let config = Config::read(&args.file)?;
+    let named = env::var_os(HOST_VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
+    let beside = || find_beside_self(PROGRAM);
+    let program = named.or_else(beside).unwrap_or_else(|| PROGRAM.into());
+    let mut command = Command::new(&program);
     if args.check {
-        let (file, checked) = (args.file.display(), config.check_libraries());
-        checked.map_err(|(service, why)| anyhow!("{file}: service `{service}`: {why}"))?;
-        let placed = config.check_places();
-        placed.map_err(|(address, why)| anyhow!("{file}: cannot listen at {address}: {why}"))?;
-        let (services, processes) = (config.service_count(), config.process_count());
-        output::result(&format!("{file}: {services} services in {processes} processes\n"))?;
-        return Ok(End::Done);
+        command.arg("--check");
     }
-    let listen = |at: &String| {
-        let endpoint = Endpoint::listen(at, config.server_addresses());
-        endpoint.with_context(|| format!("cannot show metrics at {at}"))
-    };
-    let metrics = args.metrics.as_ref().map(listen).transpose()?;
-    if let Some(metrics) = &metrics {
-        output::diagnostic(&format!("metrics: http://{}/metrics", metrics.address()));
+    if let Some(place) = &args.metrics {
+        command.arg("--metrics").arg(place);
     }
-    // This program as it runs now, though its file may be replaced meanwhile.
-    let worker = vec!["/proc/self/exe".into(), "host-group".into()];
-    let gateway = vec!["/proc/self/exe".into(), "gateway".into()];
-    let options = HostOptions { worker, gateway, log: Box::new(output::diagnostic) };
-    match nearcall_host::run(config, options)? {
-        Ending::Done => Ok(End::Done),
-        Ending::AtOnce => Ok(End::Interrupted),
+    // Gateways are commands of this program, wherever the host lies.
+    if let Ok(own) = env::current_exe() {
+        command.arg(GATEWAY).arg(own);
     }
+    command.arg("--").arg(&args.file);
+    // This process becomes the host, which has its signals, its descriptors and its number.
+    let error = command.exec();
+    Err(anyhow!(
+        "cannot start {}: {error}; the host is a program of its own, {PROGRAM}, beside `nearcall` \
+         or in PATH: install it, or build it by `cargo build --release`; {HOST_VARIABLE} names \
+         another file",
+        program.display()
+    ))
 }
 
-/// The process of a group of libraries; started by `host` itself
-#[derive(Debug, Args)]
-#[command(hide = true)]
-pub(crate) struct GroupArgs {}
-
-/// Serves the libraries that the host names on standard input, and ends the process.
-pub(super) fn group(_: &GroupArgs) -> anyhow::Result<End> {
-    nearcall_host::run_worker(io::stdin().lock())
-}
+/// Names the program of the host where it is neither beside this one nor in PATH.
+const HOST_VARIABLE: &str = "NEARCALL_HOST";
 
 const EXAMPLES: &str = "\
 Examples:

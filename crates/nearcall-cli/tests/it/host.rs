@@ -4,7 +4,8 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::DirBuilderExt;
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nearcall::Client;
@@ -128,4 +129,45 @@ fn a_host_is_asked_and_told_from_the_command_line() {
     let why = format!("no host runs at {address}: start one with `nearcall host FILE.toml`");
     assert!(ended.stderr.contains(&why), "{ended:?}");
     assert!(!ended.stderr.contains("hunt"), "{ended:?}");
+}
+
+#[test]
+fn a_host_that_is_missing_is_named_with_the_remedy() {
+    let folder = Folder::new();
+    fs::write(folder.path().join("services.toml"), services(&folder)).unwrap();
+    let mut command = folder.command(&["host", "services.toml"]);
+    command.env("NEARCALL_HOST", "/no such").stderr(Stdio::piped());
+    let ended = command.output().unwrap();
+    let error = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!((ended.status.code(), &*ended.stdout), (Some(1), &b""[..]), "{error}");
+    for part in ["error: cannot start /no such: ", "nearcall-host", "PATH", "NEARCALL_HOST"] {
+        assert!(error.contains(part), "{part} is missing in {error}");
+    }
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
+fn the_host_is_a_program_with_help_of_its_own() {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_nearcall"));
+    let program = program.with_file_name("examples/nearcall-host");
+    let run = |words: &[&str]| {
+        let ended = Command::new(&program).args(words).stdin(Stdio::null()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (ended.status.code(), text(ended.stdout), text(ended.stderr))
+    };
+    let (code, help, _) = run(&["--help"]);
+    assert_eq!(code, Some(0));
+    for part in ["Usage: nearcall-host", "--check", "--metrics <HOST:PORT>", "Exit code: 0"] {
+        assert!(help.contains(part), "{part} is missing in {help}");
+    }
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    let (code, version, _) = run(&["--version"]);
+    assert_eq!((code, version.starts_with("nearcall-host 0.")), (Some(0), true), "{version}");
+    let (code, out, error) = run(&["--nonsense"]);
+    assert_eq!((code, &*out), (Some(2), ""));
+    assert!(error.starts_with("error: unexpected argument '--nonsense'"), "{error}");
+    // As its host starts it, but without a host.
+    let (code, _, error) = run(&["--group"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("started by `nearcall host`"), "{error}");
 }

@@ -64,6 +64,35 @@ fn services_are_measured_in_each_setup_and_shown_again() {
 }
 
 #[test]
+fn a_map_has_each_set_up_by_cause_and_is_shown_again() {
+    let folder = Folder::new();
+    let ended = folder.run(&["bench", "memory", "--map", "--out", "map.json"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
+    for part in ["Memory by cause", "each further library", "relocations", "libc.so"] {
+        assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
+    }
+    let text = fs::read_to_string(folder.path().join("map.json")).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let maps = document["maps"].as_array().unwrap();
+    let sum = |map: &Value, cause: &str| {
+        let parts = map["parts"].as_array().unwrap().iter();
+        let parts = parts.filter(|part| part["cause"] == cause);
+        parts.map(|part| part["bytes"]["pss"].as_i64().unwrap()).sum::<i64>()
+    };
+    let [process, _, host, one, five, further] = &maps[..] else { panic!("{text}") };
+    for map in [process, host, one, five, further] {
+        assert!(sum(map, "text") > 0 && sum(map, "relocations") > 0, "{map}");
+    }
+    assert!(sum(process, "stacks") > 0 && sum(process, "allocator") > 0, "{process}");
+    assert!(sum(host, "text") < sum(one, "text") && sum(one, "text") < sum(five, "text"), "{text}");
+    let shown = folder.run(&["show", "map.json"]);
+    assert_eq!((shown.code, shown.stdout), (Some(0), ended.stdout));
+    let ended = folder.run(&["bench", "memory", "--map", "--setups"]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+}
+
+#[test]
 fn services_that_are_not_built_or_do_not_start_are_named_with_the_remedy() {
     let folder = Folder::new();
     let empty = folder.home();
@@ -81,6 +110,9 @@ fn services_that_are_not_built_or_do_not_start_are_named_with_the_remedy() {
     let ended = run();
     assert!(ended.stderr.contains("there is no libnearcall_bench_service.so in "), "{ended:?}");
     fs::write(empty.join("libnearcall_bench_service.so"), "no library").unwrap();
+    let ended = run();
+    assert!(ended.stderr.contains("there is no nearcall-host in "), "{ended:?}");
+    fs::write(empty.join("nearcall-host"), "no program").unwrap();
     let ended = run();
     assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{ended:?}");
     let expected = "a measured service has ended (exit status: 3): error: out of order";

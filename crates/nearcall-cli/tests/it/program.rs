@@ -125,6 +125,9 @@ impl Folder {
         command.args(words).current_dir(self.path()).stdin(Stdio::null());
         command.env_remove("XDG_DATA_HOME").env("HOME", self.home());
         command.env_remove("XDG_CONFIG_HOME").env_remove("NEARCALL_TUNING");
+        let host =
+            Path::new(env!("CARGO_BIN_EXE_nearcall")).with_file_name("examples/nearcall-host");
+        command.env("NEARCALL_HOST", host);
         command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env_remove("COLUMNS");
         command
     }

@@ -184,6 +184,23 @@ fn a_library_that_needs_a_symbol_that_is_missing_is_refused() {
 }
 
 #[test]
+fn a_library_of_another_build_of_the_shared_runtime_is_refused_and_one_without_it() {
+    let directory = Directory::new();
+    let runtime = directory.file("runtime.c", b"void runtime(void) {}");
+    let name = "libnearcall_runtime.so";
+    let Some(runtime) = compile(&directory, name, &runtime, &[]) else { return };
+    // Found where it is, it lacks a function of Rust that the library calls.
+    let source = b"void _ZN8nearcall6Client3new17h0123456789abcdefE(void); void runtime(void);
+        void call(void) { runtime(); _ZN8nearcall6Client3new17h0123456789abcdefE(); }";
+    let source = directory.file("needs.c", source);
+    let arguments = ["-lnearcall_runtime", "-Wl,-rpath,$ORIGIN"];
+    let Some(library) = compile(&directory, "needs.so", &source, &arguments) else { return };
+    expect_refusal(&library, "another toolchain, or for another version", "at once");
+    fs::remove_file(&runtime).unwrap();
+    expect_refusal(&library, "libnearcall_runtime.so is missing", "install that file");
+}
+
+#[test]
 fn a_service_in_c_is_served() {
     let directory = Directory::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libraries/counter.c");

@@ -117,7 +117,7 @@ impl Library {
                      {untrusted})"
                 ));
             }
-            return Err(LoadError::Linker { file: path, why });
+            return Err(LoadError::of_linker(path, why));
         }
         if trusted.is_err() {
             // As long as the process.

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::run::{Machine, Tool};
 use crate::words::words;
 
+mod map;
+
+pub use self::map::{Cause, MemoryMap, MemoryPart, PartBytes};
+
 /// The name of the form in which findings are stored.
 pub const SCHEMA: &str = "nearcall.memory/1";
 
@@ -31,6 +35,9 @@ pub struct MemoryFindings {
     /// Services in processes, in libraries and linked, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setups: Option<SetupsMemory>,
+    /// Where the memory of services and of their host lies, if that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<MemoryMap>,
     /// What was not measured, and why.
     pub skipped: Vec<SkippedMemory>,
     /// What makes figures worse than they could be.
@@ -179,6 +186,10 @@ pub enum Setup {
     Libraries,
     /// All are linked into one program, with one event loop.
     Linked,
+    /// Each is a program, and all share one runtime, a dynamic library.
+    SharedProcesses,
+    /// All are libraries in one host, which shares its runtime with them.
+    SharedLibraries,
 }
 
 words! { Setup:
@@ -186,6 +197,8 @@ words! { Setup:
     LibraryHosts => "libraries, own hosts",
     Libraries => "libraries, one host",
     Linked => "linked, one program",
+    SharedProcesses => "processes, shared",
+    SharedLibraries => "libraries, shared",
 }
 
 /// Several services in each set-up.

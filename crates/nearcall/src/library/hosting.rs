@@ -13,6 +13,7 @@ use std::task::Waker;
 use nearcall_os::library::LogLevel;
 use tracing::subscriber::NoSubscriber;
 
+use super::subscriber::HostSubscriber;
 use crate::clients::own_loop;
 use crate::deadline::Deadline;
 use crate::reactor::Reactor;
@@ -54,11 +55,19 @@ impl fmt::Debug for ThreadLoop {
 /// and the name of the service. Returns `false` if this program has none.
 pub fn log(service: &str, level: LogLevel, text: &str) -> bool {
     const TARGET: &str = "nearcall::library";
+    // Where a library shares the runtime of its host, its subscriber is that of the host, too, and
+    // leads back to here.
+    let is_for_host = |dispatch: &tracing::Dispatch| {
+        !dispatch.is::<NoSubscriber>() && !dispatch.is::<HostSubscriber>()
+    };
+    if !tracing::dispatcher::get_default(is_for_host) {
+        return false;
+    }
     match level {
         LogLevel::Error => tracing::error!(target: TARGET, service, "{text}"),
         LogLevel::Warn => tracing::warn!(target: TARGET, service, "{text}"),
         LogLevel::Info => tracing::info!(target: TARGET, service, "{text}"),
         LogLevel::Debug => tracing::debug!(target: TARGET, service, "{text}"),
     }
-    tracing::dispatcher::get_default(|dispatch| !dispatch.is::<NoSubscriber>())
+    true
 }

@@ -20,7 +20,8 @@ pub(super) fn install(host: HostLink) {
     let _ = tracing::subscriber::set_global_default(HostSubscriber { first: host });
 }
 
-struct HostSubscriber {
+/// Gives events to the host of the library whose method runs.
+pub(super) struct HostSubscriber {
     /// That of the first instance, for events outside of methods.
     first: HostLink,
 }

@@ -22,6 +22,9 @@ pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
     let quick = args.quick.quick;
     let mut found = if args.setups {
         setups(quick, interrupt)?
+    } else if args.map {
+        let files = ServiceFiles::find().map_err(Error::msg)?;
+        hooked(interrupt, |hooks| footprint::map(&files, hooks)).map_err(Error::msg)?
     } else {
         measure(&MemoryPlan { mechanisms, quick }, interrupt)
     };
@@ -34,7 +37,7 @@ pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
     if interrupt.interrupted() {
         return Ok(End::Interrupted);
     }
-    if found.connections.is_empty() && found.setups.is_none() {
+    if found.connections.is_empty() && found.setups.is_none() && found.maps.is_empty() {
         bail!("nothing that was asked for could be measured; the table has the reasons");
     }
     Ok(End::Done)

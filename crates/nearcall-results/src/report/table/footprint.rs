@@ -1,5 +1,7 @@
 //! What connections and services take of memory: a block for each question.
 
+mod map;
+
 use super::grid::clean;
 use super::head;
 use crate::findings::memory::{ConnectionMemory, MemoryFindings, Setup, SetupMemory, SetupsMemory};
@@ -26,6 +28,7 @@ pub fn table(found: &MemoryFindings, style: Style) -> String {
     if let Some(setups) = &found.setups {
         print_setups(&mut out, setups);
     }
+    map::print(&mut out, &found.maps);
     if !found.skipped.is_empty() {
         out.part("Skipped");
         for skip in &found.skipped {
@@ -118,6 +121,7 @@ fn answer(found: &MemoryFindings) -> String {
         parts.push(format!("Least memory for an idle connection: {}{next}.", text(least)));
     }
     parts.extend(found.setups.as_ref().and_then(setups_answer));
+    parts.extend(map::answer(&found.maps));
     parts.join(" ")
 }
 
