@@ -2,8 +2,8 @@
 //! once, whatever the number of processes and of service libraries.
 //!
 //! A crate with [`service_main!`](nearcall::service_main) links it where everything is built with
-//! `--cfg nearcall_shared -C prefer-dynamic` (`docs/book/src/guides/memory.md`), and has this in its
-//! `Cargo.toml`:
+//! `--cfg nearcall_shared -C prefer-dynamic` (`docs/book/src/guides/memory.md`), and has this in
+//! its `Cargo.toml`:
 //!
 //! ```toml
 //! [target.'cfg(nearcall_shared)'.dependencies]

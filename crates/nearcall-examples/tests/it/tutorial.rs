@@ -158,16 +158,17 @@ fn words(command: &str) -> Vec<String> {
     words.collect()
 }
 
-/// The program `nearcall`, which is built if no build of the workspace has left it.
+/// The program `nearcall`, which is built with its host if no build of the workspace has left both.
 pub(crate) fn nearcall() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let tutorial = command("tutorial", &[]).get_program().to_owned();
         let profile = Path::new(&tutorial).ancestors().nth(2).unwrap();
         let path = profile.join("nearcall");
-        if !path.is_file() {
+        if !path.is_file() || !profile.join("nearcall-host").is_file() {
             let mut cargo = Command::new(env!("CARGO"));
             cargo.args(["build", "--offline", "--package", "nearcall-cli"]);
+            cargo.args(["--package", "nearcall-host"]);
             cargo.args((!cfg!(debug_assertions)).then_some("--release"));
             let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
             assert!(status.success() && path.is_file(), "{} was not built", path.display());
