@@ -189,7 +189,14 @@ impl Layout {
         let mut build = Command::new("cargo");
         // Without `--package`, and with an example, for which dependencies of tests count: the
         // features of packages are those of `cargo test`, which has built it in the profile `dev`.
-        build.current_dir(&self.root).args(["build", "--quiet", "--bin", "nearcall", "--bin", "nearcall-host"]);
+        build.current_dir(&self.root).args([
+            "build",
+            "--quiet",
+            "--bin",
+            "nearcall",
+            "--bin",
+            "nearcall-host",
+        ]);
         build.args(["--example", "thermostat", "--example", "streams"]);
         succeed(build.args(["--profile", self.profile]))?;
         Ok(self.archive.with_file_name("nearcall"))
