@@ -40,7 +40,8 @@ fn add_mappings(
     let mut file: Option<LoadedFile> = None;
     let mut before: Option<&Mapping> = None;
     for mapping in mappings {
-        if mapping.name.starts_with('/') && file.as_ref().is_none_or(|it| it.path != mapping.name) {
+        let is_file = mapping.name.starts_with('/') && !is_shared_memory(&mapping.name);
+        if is_file && file.as_ref().is_none_or(|it| it.path != mapping.name) {
             file = Some(LoadedFile::new(mapping, segments(Path::new(&mapping.name))));
         }
         let name = base_name(&mapping.name);
@@ -49,9 +50,7 @@ fn add_mappings(
             "[heap]" => Cause::Allocator,
             "[stack]" => Cause::Stacks,
             "" => cause_without_file(mapping, before, file.as_ref()),
-            name if name.starts_with("/memfd:") || name.starts_with("/dev/shm/") => {
-                cause_in_memory(name)
-            }
+            name if is_shared_memory(name) => cause_in_memory(name),
             name if name.starts_with('/') => {
                 // Of pages that were written to, none is shared with another process.
                 let written = signed(mapping.anonymous_bytes);
@@ -112,6 +111,11 @@ fn cause_without_file(
         is_guard && guard.end == mapping.start && guard.end - guard.start <= GUARD_BYTES_MAX
     });
     if is_guarded { Cause::Stacks } else { Cause::Allocator }
+}
+
+/// Whether this names shared memory of connections, or of others, and no program file.
+fn is_shared_memory(name: &str) -> bool {
+    name.starts_with("/memfd:") || name.starts_with("/dev/shm/")
 }
 
 fn cause_in_memory(name: &str) -> Cause {
