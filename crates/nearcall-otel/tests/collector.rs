@@ -166,8 +166,8 @@ fn expect(span: &Span, kind: SpanKind, method: &str, code: &str) {
 fn a_trace_through_two_servers_and_durations_reach_a_collector() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let (collector, tracers, meters) = collect(&runtime);
-    let (_boiler, address) = serve(None);
-    let (_room, address) = serve(Some(address));
+    let (boiler, address) = serve(None);
+    let (room_server, address) = serve(Some(address));
     let room = caller(&address);
     global::tracer("test").in_span("evening", |_| {
         room.set_target(&SetTargetRequest { celsius: 20.0 }).unwrap();
@@ -176,6 +176,8 @@ fn a_trace_through_two_servers_and_durations_reach_a_collector() {
     });
     let own = CallOptions::new().metadata("traceparent", OWN_TRACE).unwrap();
     room.with(own).reset(&()).unwrap_err();
+    // A server's span ends after its reply has left: the threads have ended all of them.
+    drop((room_server, boiler));
     tracers.force_flush().unwrap();
     meters.force_flush().unwrap();
 
