@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nearcall::Status;
+use nearcall::dynamic::Encoded;
 
 use crate::status::nearcall_status;
 use crate::types::{nearcall_bytes, nearcall_view};
@@ -186,6 +187,20 @@ impl Border {
             // SAFETY: the header asks for room for a value there, or null.
             unsafe { at.write(value()) };
         }
+    }
+
+    /// Writes the next item of a stream, or that there is none; an error leaves none there as well.
+    pub(crate) fn put_item(
+        &self,
+        item: *mut nearcall_bytes,
+        has_item: *mut u32,
+        receive: impl FnOnce() -> Result<Option<Encoded>, Status>,
+    ) -> Result<(), Status> {
+        self.put("item", item, give_bytes(Bytes::new()))?;
+        self.put("has_item", has_item, 0)?;
+        let received = receive()?;
+        self.put("has_item", has_item, received.is_some().into())?;
+        self.put("item", item, give_bytes(received.unwrap_or_default().into_bytes()))
     }
 
     /// Returns where a result goes: before anything is done that could not be undone.

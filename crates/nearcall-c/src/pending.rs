@@ -157,15 +157,7 @@ pub unsafe extern "C" fn nearcall_pending_wait_item(
     has_item: *mut u32,
 ) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
-    unsafe {
-        border(|at| {
-            at.put("item", item, give_bytes(Bytes::new()))?;
-            at.put("has_item", has_item, 0)?;
-            let received = outcome(pending)?.0?;
-            at.put("has_item", has_item, received.is_some().into())?;
-            at.put("item", item, give_bytes(received.unwrap_or_default().into_bytes()))
-        })
-    }
+    unsafe { border(|at| at.put_item(item, has_item, || outcome(pending)?.0)) }
 }
 
 fn outcome(pending: nearcall_pending) -> Result<Outcome, Status> {

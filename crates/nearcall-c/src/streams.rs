@@ -162,14 +162,11 @@ pub unsafe extern "C" fn nearcall_stream_receive(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            at.put("item", item, give_bytes(Bytes::new()))?;
-            at.put("has_item", has_item, 0)?;
-            let stream = handles::get_local::<Stream>(stream.id)?;
-            let mut replies = stream.replies.try_borrow_mut().map_err(|_| busy())?;
-            let received = replies.as_mut().ok_or_else(|| has_no("replies"))?.recv()?;
-            at.put("has_item", has_item, received.is_some().into())?;
-            let received = received.unwrap_or_default();
-            at.put("item", item, give_bytes(received.into_bytes()))
+            at.put_item(item, has_item, || {
+                let stream = handles::get_local::<Stream>(stream.id)?;
+                let mut replies = stream.replies.try_borrow_mut().map_err(|_| busy())?;
+                replies.as_mut().ok_or_else(|| has_no("replies"))?.recv()
+            })
         })
     }
 }

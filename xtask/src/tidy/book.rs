@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::document::{links, prose, resolve};
+
 /// Where the pages are, in the repository.
 pub const BOOK: &str = "docs/book/src/";
 /// The table of contents.
@@ -53,16 +55,6 @@ fn unlisted(pages: &BTreeMap<String, String>) -> Vec<String> {
     missing.chain(twice).collect()
 }
 
-/// Lines outside of fenced blocks, with their numbers.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut is_code = false;
-    text.lines().enumerate().filter_map(move |(index, line)| {
-        let is_fence = line.trim_start().starts_with("```");
-        is_code ^= is_fence;
-        (!is_code && !is_fence).then_some((index + 1, line))
-    })
-}
-
 /// Blocks of Rust.
 fn rust_blocks(text: &str) -> impl Iterator<Item = String> {
     let blocks = text.split("\n```").skip(1).step_by(2);
@@ -72,30 +64,14 @@ fn rust_blocks(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The targets of links in a line, code apart.
-fn links(line: &str) -> impl Iterator<Item = &str> {
-    let parts = line.split("](").skip(1);
-    parts.filter_map(|part| part.split_once(')')).map(|(link, _)| link)
-}
-
 /// Why a link leads nowhere.
 fn dead(path: &str, link: &str, pages: &BTreeMap<String, String>) -> Option<String> {
     if link.starts_with("https://") {
         return None;
     }
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-    let mut parts: Vec<&str> = path.split('/').collect();
-    if !file.is_empty() {
-        parts.pop();
-    }
-    for part in file.split('/') {
-        match part {
-            ".." => drop(parts.pop()),
-            "" | "." => {}
-            part => parts.push(part),
-        }
-    }
-    let Some(text) = pages.get(&parts.join("/")) else {
+    let page = if file.is_empty() { path.to_owned() } else { resolve(path, file) };
+    let Some(text) = pages.get(&page) else {
         return Some(format!("no page of the book is at `{link}`; name a file by its path"));
     };
     let has_anchor = anchor.is_empty() || headings(text).contains(anchor);

@@ -41,30 +41,46 @@ pub fn length(name: &str, text: &str, lines_max: usize) -> Option<String> {
 /// Links of the document at `path` to files that do not exist, by paths within the repository.
 #[must_use]
 pub fn dead_links(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let directory: Vec<&str> = path.split('/').rev().skip(1).collect();
     let mut problems = Vec::new();
-    let mut in_code = false;
-    for (index, line) in text.lines().enumerate() {
-        in_code ^= line.trim_start().starts_with("```");
-        for link in line.split("](").skip(1).filter(|_| !in_code) {
-            let link = link.split([')', '#', ' ']).next().unwrap_or_default();
-            if link.is_empty() || link.contains(':') {
-                continue;
-            }
-            let mut parts: Vec<&str> = directory.iter().rev().copied().collect();
-            for part in link.split('/') {
-                match part {
-                    ".." => drop(parts.pop()),
-                    "." | "" => {}
-                    part => parts.push(part),
-                }
-            }
-            if !exists(&parts.join("/")) {
-                problems.push(format!("{path}:{}: no file at `{link}`", index + 1));
+    for (number, line) in prose(text) {
+        for link in links(line) {
+            let link = link.split(['#', ' ']).next().unwrap_or_default();
+            if !link.is_empty() && !link.contains(':') && !exists(&resolve(path, link)) {
+                problems.push(format!("{path}:{number}: no file at `{link}`"));
             }
         }
     }
     problems
+}
+
+/// Lines outside of fenced blocks, with their numbers.
+pub(super) fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        (!is_code && !is_fence).then_some((index + 1, line))
+    })
+}
+
+/// The targets of links in a line.
+pub(super) fn links(line: &str) -> impl Iterator<Item = &str> {
+    let parts = line.split("](").skip(1);
+    parts.map(|part| part.split_once(')').map_or(part, |(link, _)| link))
+}
+
+/// Returns the path in the repository of what a document at `path` links to.
+pub(super) fn resolve(path: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." | "" => {}
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// What the commands of a document may name.

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::tutorial::nearcall;
+use crate::tutorial::{nearcall, words};
 
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src");
 
@@ -84,17 +84,6 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     });
     let own = own.map(|line| line.split(" #").next().unwrap_or_default());
     own.map(|line| words(line.trim().trim_end_matches(" &"))).collect()
-}
-
-/// Splits a command as a shell does: words may be in quotes of one kind.
-fn words(command: &str) -> Vec<String> {
-    let quote = if command.contains('\'') { '\'' } else { '"' };
-    let parts = command.split(quote).enumerate();
-    let words = parts.flat_map(|(at, part)| match at % 2 {
-        0 => part.split_whitespace().map(str::to_owned).collect(),
-        _ => vec![part.to_owned()],
-    });
-    words.collect()
 }
 
 /// The parser reads the words in front of `--help`, and refuses those that it does not know.

@@ -148,9 +148,10 @@ fn is_like(shown: &str, text: &str) -> bool {
     left.ends_with(last)
 }
 
-/// Splits a command as a shell does: words may be in single quotes.
-fn words(command: &str) -> Vec<String> {
-    let parts = command.split('\'').enumerate();
+/// Splits a command as a shell does: words may be in quotes of one kind.
+pub(crate) fn words(command: &str) -> Vec<String> {
+    let quote = if command.contains('\'') { '\'' } else { '"' };
+    let parts = command.split(quote).enumerate();
     let words = parts.flat_map(|(at, part)| match at % 2 {
         0 => part.split_whitespace().map(str::to_owned).collect(),
         _ => vec![part.to_owned()],
