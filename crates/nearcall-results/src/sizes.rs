@@ -122,6 +122,9 @@ mod tests {
         check("8KB,8kb,1MB,8000", &[8_000, 1_000_000]);
         assert_eq!(parse_size(" 1KB "), Ok(1_000));
         assert_eq!(parse_bytes("2GiB", u64::MAX), Ok(2 << 30));
+        assert_eq!(parse_bytes("64MiB", u64::MAX), Ok(64 << 20));
+        assert_eq!(parse_bytes("7", u64::MAX), Ok(7));
+        assert_eq!(parse_bytes("2 KiB", u64::MAX), Ok(2048));
         assert_eq!(parse_bytes("1GB", u64::MAX), Ok(1_000_000_000));
     }
 
@@ -140,6 +143,9 @@ mod tests {
         );
         for bad in ["eight", "-8", "1.5KiB", "1XB", "1KiBs", "8\u{1b}"] {
             check_not_a_size(bad, &format!("{bad:?} is not a size"));
+        }
+        for bad in ["", "0", "-1", "1.5MiB", "MiB", "99999999999GiB"] {
+            assert!(parse_bytes(bad, u64::MAX).is_err(), "{bad}");
         }
         let list = parse_size("8,9").expect_err("one size only");
         assert_eq!(list, SizeError::NotASize("8,9".to_owned()));

@@ -15,8 +15,7 @@ use nearcall_os::clock;
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::support::{Service, everything, unique_address};
-
-pub use crate::tasks::wait_until;
+use crate::tasks::wait_within;
 
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -164,6 +163,12 @@ fn call_until(address: &str, calls: &AtomicUsize, ends: &AtomicBool) {
         calls.fetch_add(1, Ordering::Relaxed);
         clock::pause(Duration::from_micros(200));
     }
+}
+
+/// Waits until `done`, and fails when that takes too long.
+#[track_caller]
+pub fn wait_until(what: &str, done: impl FnMut() -> bool) {
+    wait_within(PATIENCE, what, done);
 }
 
 /// Runs a test that may block, and fails if it does not end within `time`.

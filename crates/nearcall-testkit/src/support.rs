@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nearcall::client::ObjectRef;
 use nearcall::event_loop::Stopper;
@@ -19,7 +20,7 @@ use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::home::{
     NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, WatchReply, WatchRequest,
 };
-use crate::tasks::wait_until;
+use crate::tasks::wait_within;
 
 /// The greeting of a client that writes its messages by hand.
 pub fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
@@ -295,6 +296,9 @@ impl Drop for LoopThread {
     }
 }
 
+/// How long a child may hold the socket of a server that has closed: until it runs its program.
+const FREE_WITHIN: Duration = Duration::from_secs(10);
+
 /// A server with an [`Echo`] in a thread of its own.
 pub struct Served {
     pub address: String,
@@ -332,7 +336,7 @@ impl Served {
             server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
             // Where a server has just closed, a child that another test is about to start holds its
             // listening socket until it runs its program.
-            wait_until("the address to be free", || match server.listen(&at) {
+            wait_within(FREE_WITHIN, "the address to be free", || match server.listen(&at) {
                 Ok(_) => true,
                 Err(error) if error.to_string().contains("is in use by another server") => false,
                 Err(error) => panic!("{error}"),

@@ -15,8 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until `done`, and fails when that takes too long.
 #[track_caller]
-pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = clock::now() + PATIENCE;
+pub fn wait_until(what: &str, done: impl FnMut() -> bool) {
+    wait_within(PATIENCE, what, done);
+}
+
+/// Waits until `done`, and fails when that takes longer than `limit`.
+#[track_caller]
+pub fn wait_within(limit: Duration, what: &str, mut done: impl FnMut() -> bool) {
+    let end = clock::now() + limit;
     while !done() {
         assert!(clock::now() < end, "timed out waiting for {what}");
         clock::pause(Duration::from_micros(500));
