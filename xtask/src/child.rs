@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::step::now;
 
 /// How long a command that builds or installs something may take.
-const BUILD_LIMIT: Duration = Duration::from_secs(1200);
+const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 /// How much of an output is shown as a reason.
 const SHOWN_CHARS: usize = 400;
 

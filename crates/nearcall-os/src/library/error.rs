@@ -85,18 +85,18 @@ impl LoadError {
             let why = format!("shares its runtime with others, and {name} is missing");
             let remedy = "install that file, of the build that the library is of, where the \
                  dynamic linker looks (beside the library, or LD_LIBRARY_PATH), or build the \
-                 library without `--cfg nearcall_shared -C prefer-dynamic`";
+                 library without `--cfg nearcall_shared`";
             return Self::Runtime { file, why, remedy };
         }
         let symbol = why.split_once("undefined symbol: ").map(|(_, symbol)| symbol);
         // Names of Rust, which have a hash of the toolchain, the version and the settings.
         if let Some(symbol) = symbol.filter(|it| it.starts_with("_ZN") || it.starts_with("_R")) {
             let why = format!(
-                "was built by another toolchain, or for another version of nearcall, than \
+                "was built by another toolchain, for another version of nearcall, or after \
                  {RUNTIME_FILE} of this process, which lacks {symbol}"
             );
             let remedy = "build the library, the host and the runtime at once, by one toolchain, \
-                 or the library without `--cfg nearcall_shared -C prefer-dynamic`";
+                 or the library without `--cfg nearcall_shared`";
             return Self::Runtime { file, why, remedy };
         }
         Self::Linker { file, why }
