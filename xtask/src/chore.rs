@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, value_parser};
 
-use crate::{interop, languages, platforms};
+use crate::{interop, languages, package, platforms};
 
 /// Kills of a storm by default: what the project promises for every mechanism and end.
 pub(crate) const KILLS: u32 = 1000;
@@ -38,8 +38,14 @@ pub enum Chore {
     /// The book, as pages in target/book; needs mdbook
     Book,
     /// What is too long for CI: licences, Miri, fuzz targets, storms, stress, a simulation of a
-    /// million steps, the program as users build it; installs what is missing
-    ReleaseCheck,
+    /// million steps, the public interface, packages, the program as users build it; installs what
+    /// is missing
+    ReleaseCheck {
+        /// The commit that has the public interface to compare with; by default the last tag v*,
+        /// and where there is none, nothing is compared
+        #[arg(long, value_name = "COMMIT")]
+        baseline: Option<String>,
+    },
     /// The ring and the waiting protocol, every interleaving
     Loom,
     /// Undefined behaviour; needs nightly with Miri
@@ -123,6 +129,9 @@ pub enum Chore {
     Languages(languages::Options),
     /// Every processor, C library and kernel of the README: builds, and tests where they can run
     Platforms(platforms::Options),
+    /// What is installed: crates, packages of Debian, a static archive, a wheel, an image; each is
+    /// tried, which needs root
+    Package(package::Options),
     /// The host and the measured service as devices have them: small, and with a shared runtime
     Device,
     /// Measures whether the advice is right, half a minute for each set of requirements

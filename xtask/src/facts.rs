@@ -37,6 +37,10 @@ pub struct Facts {
     pub fuzz_targets: Vec<String>,
     /// Whether cargo-deny is installed.
     pub deny: Presence,
+    /// Whether cargo-semver-checks is installed.
+    pub semver_checks: Presence,
+    /// The last tag of a release, such as v0.1.0.
+    pub last_tag: Option<String>,
     /// Whether the standard library is installed for all targets of `platforms.rs`.
     pub targets: Presence,
 }
@@ -75,6 +79,11 @@ impl Facts {
                 .map(|manifest| target_names(&manifest))
                 .unwrap_or_default(),
             deny: tool(&["deny", "--version"], "cargo install cargo-deny --locked"),
+            semver_checks: tool(
+                &["semver-checks", "--version"],
+                "cargo install cargo-semver-checks --locked",
+            ),
+            last_tag: last_tag(&root),
             targets: targets(),
             root,
             target,
@@ -98,6 +107,14 @@ fn tool(arguments: &[&str], cure: &str) -> Presence {
         Ok(status) if status.success() => Ok(()),
         _ => Err(format!("`cargo {}` fails; install it with `{cure}`", arguments.join(" "))),
     }
+}
+
+fn last_tag(root: &Path) -> Option<String> {
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["-c", "safe.directory=*", "describe", "--tags", "--abbrev=0"]);
+    let found = git.args(["--match", "v[0-9]*"]).output().ok()?;
+    let tag = String::from_utf8(found.stdout).ok()?.trim().to_owned();
+    (found.status.success() && !tag.is_empty()).then_some(tag)
 }
 
 /// The sanitizers need a standard library that is built with them.

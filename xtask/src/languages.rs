@@ -59,7 +59,7 @@ const FILES: [&str; 4] = [
     "grpc/testing/test.proto",
 ];
 /// The name by which programs load the library: that of its binary interface.
-const SONAME: &str = "libnearcall.so.0";
+pub(crate) const SONAME: &str = "libnearcall.so.0";
 /// How long the package for Python may take to be built and tested.
 const PYTHON_LIMIT: Duration = Duration::from_secs(2400);
 /// A program that fails where the package for Python cannot be built.
@@ -109,11 +109,7 @@ struct Layout {
 ///
 /// Something cannot be built, exports more than its header says, or does not run.
 pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()> {
-    let layout = Layout::prepare(root, options)?;
-    layout.link()?;
-    layout.check_symbols()?;
-    layout.describe()?;
-    cmake::lay_out(root, &layout.prefix)?;
+    let layout = Layout::make(root, options.dev)?;
     for language in [C, CPP] {
         for (name, flags) in [("shared", &[][..]), ("static", &["--static"][..])] {
             let program = layout.compile(language, name, flags)?;
@@ -142,6 +138,15 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
     Ok(())
 }
 
+/// Makes what is installed, of the build for users. Returns the directory that `/usr` stands for.
+///
+/// # Errors
+///
+/// Something cannot be built, or exports more than its header says.
+pub(crate) fn lay_out(root: &Path) -> io::Result<PathBuf> {
+    Layout::make(root, false).map(|layout| layout.prefix)
+}
+
 /// Builds the package for Python and runs its tests, where that is possible; returns whether it is.
 fn test_python(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<bool> {
     let mut ask = Command::new("python3");
@@ -168,11 +173,19 @@ fn functions(header: &str) -> BTreeSet<&str> {
 }
 
 impl Layout {
-    fn prepare(root: &Path, options: Options) -> io::Result<Self> {
+    fn make(root: &Path, is_dev: bool) -> io::Result<Self> {
+        let layout = Self::prepare(root, is_dev)?;
+        layout.link()?;
+        layout.check_symbols()?;
+        layout.describe()?;
+        cmake::lay_out(root, &layout.prefix)?;
+        Ok(layout)
+    }
+
+    fn prepare(root: &Path, is_dev: bool) -> io::Result<Self> {
         let target = facts::target_directory(root);
         let target = env::current_dir()?.join(target);
-        let (profile, directory) =
-            if options.dev { ("dev", "debug") } else { ("release", "release") };
+        let (profile, directory) = if is_dev { ("dev", "debug") } else { ("release", "release") };
         let mut build = Command::new("cargo");
         build.current_dir(root).args(["rustc", "--quiet", "--package", "nearcall-c", "--lib"]);
         succeed(build.args(["--profile", profile, "--crate-type", "staticlib"]))?;

@@ -21,6 +21,7 @@ pub mod device;
 pub mod facts;
 pub mod interop;
 pub mod languages;
+pub mod package;
 pub mod plan;
 pub mod platforms;
 pub mod repository;

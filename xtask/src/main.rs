@@ -9,7 +9,7 @@ use xtask::chore::Chore;
 use xtask::facts::Facts;
 use xtask::repository::Repository;
 use xtask::tidy::{circles, invariants, words};
-use xtask::{corpus, device, interop, languages, plan, platforms, step};
+use xtask::{corpus, device, interop, languages, package, plan, platforms, step};
 
 fn main() -> ExitCode {
     let chore = match Chore::try_parse() {
@@ -52,6 +52,10 @@ fn run(chore: &Chore) -> io::Result<ExitCode> {
     let facts = Facts::gather()?;
     if let Chore::Platforms(options) = chore {
         let passed = platforms::run(&facts.root, &facts.target, options, &mut io::stdout())?;
+        return Ok(ExitCode::from(u8::from(!passed)));
+    }
+    if let Chore::Package(options) = chore {
+        let passed = package::run(&facts.root, &facts.target, options, &mut io::stdout())?;
         return Ok(ExitCode::from(u8::from(!passed)));
     }
     let steps = plan::steps(chore, &facts);

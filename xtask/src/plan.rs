@@ -62,6 +62,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         | Chore::Interop(_)
         | Chore::Platforms(_)
         | Chore::Device
+        | Chore::Package(_)
         | Chore::Languages(_) => Vec::new(),
         Chore::Book => {
             let command = Command::new("book", "mdbook").argument("build").argument("docs/book");
@@ -69,7 +70,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         }
         Chore::Loom => vec![Step::Run(loom(facts))],
         Chore::Miri => vec![when(&facts.miri, miri())],
-        Chore::ReleaseCheck => release_check(facts),
+        Chore::ReleaseCheck { baseline } => release_check(baseline.as_deref(), facts),
         Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),
         Chore::KillStorm { kills } => kill_storm(*kills).map(Step::Run).into(),
         Chore::Sweep => vec![Step::Run(sweep())],
@@ -110,6 +111,7 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
             "switch-storm",
             "interop",
             "languages",
+            "package",
         ];
         steps.extend(left_out.map(|name| skip(name, "left out by --quick")));
         steps.push(skip("program", "left out by --quick"));
@@ -130,6 +132,7 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
         // What needs Go is left to whoever has it.
         Step::Run(cargo("interop", "xtask interop --cargo-only")),
         Step::Run(cargo("languages", "xtask languages --dev --python")),
+        Step::Run(cargo("package", "xtask package --check")),
         skip("miri", NO_MIRI),
         skip("fuzz", NO_FUZZ),
     ]);
@@ -149,7 +152,7 @@ enum Build {
 
 /// What is checked before a release, and too long or too fond of tools for every commit. Installs
 /// the tools that are missing.
-fn release_check(facts: &Facts) -> Vec<Step> {
+fn release_check(baseline: Option<&str>, facts: &Facts) -> Vec<Step> {
     let install = |presence: &Presence, name, program, arguments: &str| {
         let command =
             arguments.split_whitespace().fold(Command::new(name, program), Command::argument);
@@ -172,6 +175,11 @@ fn release_check(facts: &Facts) -> Vec<Step> {
     let compiler = format!("toolchain install {} --profile minimal", facts.oldest_rust);
     steps.extend(install(&facts.oldest, "install Rust", "rustup", &compiler));
     steps.push(Step::Run(oldest(ALL_BUT_PEERS, facts)));
+    if let Some(baseline) = baseline.or(facts.last_tag.as_deref()) {
+        let tool = "install cargo-semver-checks --locked";
+        steps.extend(install(&facts.semver_checks, "install semver", "cargo", tool));
+        steps.push(Step::Run(semver(baseline)));
+    }
     let there = Facts { nightly: Ok(()), cargo_fuzz: Ok(()), ..facts.clone() };
     steps.extend(fuzz(None, RELEASE_FUZZ_SECONDS, &there));
     steps.extend(kill_storm(KILLS).map(Step::Run));
@@ -180,7 +188,14 @@ fn release_check(facts: &Facts) -> Vec<Step> {
     steps.push(Step::Run(switch_storm(Build::Release, STORM_MINUTES * 60, 1)));
     steps.extend(program(Build::Release, facts).map(Step::Run));
     steps.extend(answers(Build::Release, facts).map(Step::Run));
+    steps.push(Step::Run(cargo("package", "xtask package")));
     steps
+}
+
+/// Whether programs that compile against the interface of a commit compile against this one, as far
+/// as the version says so. No published version is needed.
+fn semver(baseline: &str) -> Command {
+    cargo("semver", &format!("semver-checks {LIBRARIES} --baseline-rev")).argument(baseline)
 }
 
 fn tidy() -> Command {
@@ -494,6 +509,8 @@ mod tests {
             cargo_fuzz: Ok(()),
             fuzz_targets: vec!["frame".to_owned(), "region".to_owned()],
             deny: Ok(()),
+            semver_checks: Ok(()),
+            last_tag: Some("v0.0.9".to_owned()),
             targets: Ok(()),
         }
     }
@@ -508,6 +525,8 @@ mod tests {
             cargo_fuzz: missing(),
             fuzz_targets: Vec::new(),
             deny: missing(),
+            semver_checks: missing(),
+            last_tag: None,
             targets: missing(),
             ..everything()
         }
@@ -542,7 +561,7 @@ mod tests {
     fn ci_runs_everything_that_is_there() {
         let steps = steps(&Chore::Ci { quick: false }, &everything());
         let rest = "test, doc, oldest Rust, platforms, deny, loom, simulate, switch-storm, \
-                    interop, languages, no miri, no fuzz";
+                    interop, languages, package, no miri, no fuzz";
         assert_eq!(names(&steps), [FIRST, rest, PROGRAM].join(", "));
     }
 
@@ -563,7 +582,8 @@ mod tests {
         assert!(full.starts_with(&[FIRST, rest].join(", ")), "{full}");
         let quick = names(&steps(&Chore::Ci { quick: true }, &everything()));
         let rest = "unit tests, no test, no doc, no oldest Rust, no platforms, no deny, no loom, \
-                    no simulate, no switch-storm, no interop, no languages, no program";
+                    no simulate, no switch-storm, no interop, no languages, no package, \
+                    no program";
         assert_eq!(quick, ["format, tidy, clippy", rest].join(", "));
     }
 
@@ -585,25 +605,30 @@ mod tests {
         });
         assert_eq!(apart.count(), 1, "only another compiler needs a directory of its own: {ci:#?}");
         assert!(ci.contains(&"target/debug/nearcall mechanisms --json".to_owned()), "{ci:#?}");
-        let release = commands(&Chore::ReleaseCheck);
+        let release = commands(&Chore::ReleaseCheck { baseline: None });
         let mechanisms = "cargo run --release -- mechanisms --json".to_owned();
         assert!(release.contains(&mechanisms), "{release:#?}");
     }
 
     #[test]
     fn a_release_check_installs_what_is_missing() {
-        let checks = "deny, miri, oldest Rust, fuzz frame, fuzz region, kill-storm, \
+        let checks = "deny, miri, oldest Rust, semver, fuzz frame, fuzz region, kill-storm, \
                       kill-switches, stress, simulate, switch-storm";
-        let all = names(&steps(&Chore::ReleaseCheck, &everything()));
-        assert_eq!(all, [checks, PROGRAM].join(", "));
+        let chore = Chore::ReleaseCheck { baseline: None };
+        let all = names(&steps(&chore, &everything()));
+        assert_eq!(all, [checks, PROGRAM, "package"].join(", "));
         let targets = everything().fuzz_targets;
         let bare = Facts { fuzz_targets: targets, ..nothing() };
-        let all = names(&steps(&Chore::ReleaseCheck, &bare));
+        let named = Chore::ReleaseCheck { baseline: Some("abc".to_owned()) };
+        let semver = command(&steps(&named, &bare), "semver");
+        assert!(semver.ends_with(" --baseline-rev abc"), "{semver}");
+        let all = names(&steps(&chore, &bare));
         let (installs, rest): (Vec<&str>, Vec<&str>) =
             all.split(", ").partition(|name| name.starts_with("install"));
         let expected = "install deny, install nightly, install miri, install fuzz, install Rust";
         assert_eq!(installs.join(", "), expected);
-        assert_eq!(rest.join(", "), [checks, PROGRAM].join(", "));
+        let checks = checks.replace("semver, ", "");
+        assert_eq!(rest.join(", "), [&checks, PROGRAM, "package"].join(", "));
     }
 
     #[test]
@@ -624,9 +649,10 @@ mod tests {
 
     #[test]
     fn the_oldest_compiler_builds_libraries_in_ci_and_all_before_a_release() {
-        for (chore, packages) in
-            [(Chore::Ci { quick: false }, LIBRARIES), (Chore::ReleaseCheck, ALL_BUT_PEERS)]
-        {
+        for (chore, packages) in [
+            (Chore::Ci { quick: false }, LIBRARIES),
+            (Chore::ReleaseCheck { baseline: None }, ALL_BUT_PEERS),
+        ] {
             let expected = format!("CARGO_TARGET_DIR=target/oldest cargo +1.88 check {packages}");
             assert_eq!(command(&steps(&chore, &everything()), "oldest Rust"), expected);
         }

@@ -25,7 +25,7 @@ use self::setup::{MeasureReply, MeasureRequest, Member, MemberCaller, MemberDisp
 
 /// The interface, generated from `proto/setup.proto`.
 pub mod setup {
-    nearcall::include_proto!("bench.setup.v1");
+    include!("golden/setup.rs");
 }
 
 /// The argument after which the program serves at all addresses that follow, in one event loop.

@@ -24,10 +24,10 @@ mod switches;
 
 /// The interface of the fake server, from `proto/bench.proto`.
 pub mod generated {
-    nearcall::include_proto!("bench.v1");
+    include!("golden/bench.rs");
 }
 
 /// The same once more, as a library built by itself would have it: other types, the same interface.
 pub(crate) mod generated_again {
-    nearcall::include_proto!("bench.v1");
+    include!("golden/bench.rs");
 }

@@ -20,6 +20,7 @@ mod gateway;
 mod r#gen;
 mod host;
 mod list;
+mod man;
 mod mechanisms;
 pub(crate) mod offered;
 mod profile;
@@ -72,6 +73,7 @@ fn verbs() -> Vec<Verb> {
         verb("gateway", gateway::run),
         verb("status", status::run),
         verb("restart", restart::run),
+        verb("man", man::run),
         verb("peer-process", bench::peer),
     ]
 }

@@ -66,7 +66,7 @@ pub use self::outbound::{Forwarder, ForwarderError, Outbound, RunningForwarder, 
 /// The interface of a gateway that has a name ([`GatewayBuilder::name`]), generated from
 /// `proto/nearcall/v1/gateway.proto`.
 pub mod proto {
-    nearcall::include_proto!("nearcall.v1");
+    include!("golden/gateway.rs");
 }
 
 /// Returns whether an interface is one that gateways and servers answer themselves.

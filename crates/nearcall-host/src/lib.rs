@@ -49,5 +49,5 @@ pub use worker::run_worker;
 
 /// The interface of a host, generated from `proto/nearcall/v1/host.proto`.
 pub mod proto {
-    nearcall::include_proto!("nearcall.v1");
+    include!("golden/host.rs");
 }

@@ -31,25 +31,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-wire",
         ],
     ),
-    ("nearcall-grpc", &["nearcall", "nearcall-build", "nearcall-os"]),
+    ("nearcall-grpc", &["nearcall", "nearcall-os"]),
     ("nearcall-runtime", &["nearcall"]),
     ("nearcall-c", &["nearcall"]),
     ("nearcall-python", &["nearcall"]),
     (
         "nearcall-host",
-        &[
-            "nearcall",
-            "nearcall-build",
-            "nearcall-channel",
-            "nearcall-os",
-            "nearcall-prometheus",
-            "nearcall-runtime",
-        ],
+        &["nearcall", "nearcall-channel", "nearcall-os", "nearcall-prometheus", "nearcall-runtime"],
     ),
     ("nearcall-recording", &["nearcall", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-grpc", "nearcall-os"]),
-    ("nearcall-bench-service", &["nearcall", "nearcall-build", "nearcall-os", "nearcall-runtime"]),
+    ("nearcall-bench-service", &["nearcall", "nearcall-os", "nearcall-runtime"]),
     // No clock, no process, no descriptor: the table of mechanisms only.
     ("nearcall-results", &["nearcall-channel"]),
     (
@@ -57,7 +50,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "nearcall",
             "nearcall-bench-service",
-            "nearcall-build",
             "nearcall-channel",
             "nearcall-host",
             "nearcall-os",

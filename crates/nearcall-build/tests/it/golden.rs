@@ -146,13 +146,24 @@ fn what_the_tests_of_the_runtime_call() {
     }
 }
 
-/// The runtime itself has this one: the interface that every server answers.
+/// Crates of this repository have what is generated in their sources, so that neither they nor what
+/// uses them needs a generator to be built.
 #[test]
-fn what_every_server_answers() {
-    let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nearcall");
-    let (out, proto) = (TestDir::new(), runtime.join("proto"));
-    let builder = Builder::new().file(proto.join("nearcall/v1/server.proto")).include(proto);
-    let written = builder.out_dir(out.path()).write().unwrap();
-    let [file] = &written.files[..] else { panic!("not one file: {written:?}") };
-    compare(&file.path, &runtime.join("src/control/golden/server.rs"));
+fn what_crates_of_this_repository_have() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (proto, golden) in [
+        ("nearcall/proto/nearcall/v1/server.proto", "nearcall/src/control/golden/server.rs"),
+        ("nearcall-host/proto/nearcall/v1/host.proto", "nearcall-host/src/golden/host.rs"),
+        ("nearcall-grpc/proto/nearcall/v1/gateway.proto", "nearcall-grpc/src/golden/gateway.rs"),
+        ("nearcall-bench/proto/bench.proto", "nearcall-bench/src/golden/bench.rs"),
+        ("nearcall-bench-service/proto/setup.proto", "nearcall-bench-service/src/golden/setup.rs"),
+    ] {
+        let (directory, _) = proto.split_once("/proto/").unwrap();
+        let include = crates.join(directory).join("proto");
+        let out = TestDir::new();
+        let builder = Builder::new().file(crates.join(proto)).include(include);
+        let written = builder.out_dir(out.path()).write().unwrap();
+        let [file] = &written.files[..] else { panic!("not one file: {written:?}") };
+        compare(&file.path, &crates.join(golden));
+    }
 }
