@@ -138,13 +138,13 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
     Ok(())
 }
 
-/// Makes what is installed, of the build for users. Returns the directory that `/usr` stands for.
+/// Makes what is installed, of the build for users or of that of the tests. Returns the directory that `/usr` stands for.
 ///
 /// # Errors
 ///
 /// Something cannot be built, or exports more than its header says.
-pub(crate) fn lay_out(root: &Path) -> io::Result<PathBuf> {
-    Layout::make(root, false).map(|layout| layout.prefix)
+pub(crate) fn lay_out(root: &Path, is_dev: bool) -> io::Result<PathBuf> {
+    Layout::make(root, is_dev).map(|layout| layout.prefix)
 }
 
 /// Builds the package for Python and runs its tests, where that is possible; returns whether it is.

@@ -38,8 +38,12 @@ pub struct Options {
     /// Make only these; repeatable or a list
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Kind>,
+    /// Of the build of the tests, which is larger and slower, and made sooner: to try packages, not
+    /// to ship them
+    #[arg(long)]
+    dev: bool,
     /// Check what needs no build of a program: the crates, and what describes the packages
-    #[arg(long, conflicts_with_all = ["out", "only"])]
+    #[arg(long, conflicts_with_all = ["out", "only", "dev"])]
     pub(crate) check: bool,
 }
 
@@ -66,6 +70,8 @@ pub(crate) struct Places {
     pub(crate) target: PathBuf,
     /// Where the packages go.
     pub(crate) out: PathBuf,
+    /// Whether programs and libraries are those of the build of the tests.
+    pub(crate) dev: bool,
     /// The time of the last commit, in seconds since 1970: packages of one commit are the same.
     pub(crate) time: String,
 }
@@ -90,6 +96,7 @@ pub fn run(root: &Path, target: &Path, options: &Options, out: &mut dyn Write) -
         root: root.to_owned(),
         target: std::path::absolute(target)?,
         out: std::path::absolute(directory)?,
+        dev: options.dev,
         time: time.trim().to_owned(),
     };
     fs::create_dir_all(&places.out)?;

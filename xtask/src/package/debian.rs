@@ -167,7 +167,7 @@ fn lay_out(
     stage: &Path,
 ) -> io::Result<()> {
     install_text(stage, &copyright(places)?, &format!("usr/share/doc/{}/copyright", package.name))?;
-    let library = || languages::lay_out(&places.root);
+    let library = || languages::lay_out(&places.root, places.dev);
     match package.name {
         "nearcall" => programs.lay_out(places, stage),
         "libnearcall0" => {
@@ -229,6 +229,8 @@ fn build(
     let file = directory.join(format!("{}_{version}_{architecture}.deb", package.name));
     let mut build = Command::new("dpkg-deb");
     build.env("SOURCE_DATE_EPOCH", &places.time).args(["--root-owner-group", "--build"]);
+    // What is not shipped is not worth a minute of compression.
+    build.args(places.dev.then_some("-Znone"));
     succeed(build.args([stage, &file]))?;
     Ok(file)
 }

@@ -39,7 +39,8 @@ impl Programs {
     pub(super) fn build(places: &Places, target: &'static str) -> io::Result<Self> {
         let mut build = Command::new("cargo");
         // The features of packages are those of `cargo run --release`.
-        build.current_dir(&places.root).args(["build", "--quiet", "--locked", "--release"]);
+        build.current_dir(&places.root).args(["build", "--quiet", "--locked"]);
+        build.args(["--profile", if places.dev { "dev" } else { "release" }]);
         build.args(PROGRAMS.iter().flat_map(|program| ["--bin", program]));
         build.args(["--example", EXAMPLE]);
         let mut directory = places.target.clone();
@@ -48,7 +49,7 @@ impl Programs {
             directory.push(target);
         }
         succeed(&mut build)?;
-        Ok(Self { directory: directory.join("release"), target })
+        Ok(Self { directory: directory.join(if places.dev { "debug" } else { "release" }), target })
     }
 
     /// The example, which no package has.

@@ -16,7 +16,7 @@ const TESTS: &str = "test_examples";
 pub(super) fn make(places: &Places) -> io::Result<Vec<Made>> {
     let mut tests = Command::new("python3");
     tests.current_dir(&places.root).arg("crates/nearcall-python/tests/run.py");
-    succeed(tests.args(["--release", TESTS]))?;
+    succeed(tests.args((!places.dev).then_some("--release")).arg(TESTS))?;
     let built = built(places)?;
     let file = places.out.join(built.file_name().unwrap_or_default());
     fs::copy(&built, &file)?;
