@@ -138,7 +138,8 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<()>
     Ok(())
 }
 
-/// Makes what is installed, of the build for users or of that of the tests. Returns the directory that `/usr` stands for.
+/// Makes what is installed, of the build for users or of that of the tests. Returns the directory
+/// that `/usr` stands for.
 ///
 /// # Errors
 ///
