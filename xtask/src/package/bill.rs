@@ -96,7 +96,10 @@ mod tests {
 
     #[test]
     fn what_is_linked_is_listed_and_what_builds_it_is_not() {
-        let package = |name: &str, license: &str| json!({"id": name, "name": name, "version": "1.0.0", "license": license});
+        let package = |name: &str, license: &str| {
+            let version = "1.0.0";
+            json!({"id": name, "name": name, "version": version, "license": license})
+        };
         let uses = |name: &str, kind: Value| json!({"pkg": name, "dep_kinds": [{"kind": kind}]});
         let metadata = json!({
             "packages": [
