@@ -209,6 +209,7 @@ fn build(
 ) -> io::Result<PathBuf> {
     let architecture = succeed(Command::new("dpkg").arg("--print-architecture"))?;
     let architecture = architecture.trim();
+    let is_shipped = !places.dev && version == VERSION;
     let version = full_version(version);
     let size = succeed(Command::new("du").args(["-sk", "--apparent-size"]).arg(stage.join("usr")))?;
     let kib = size.split_whitespace().next().and_then(|size| size.parse().ok()).unwrap_or(1);
@@ -230,7 +231,7 @@ fn build(
     let mut build = Command::new("dpkg-deb");
     build.env("SOURCE_DATE_EPOCH", &places.time).args(["--root-owner-group", "--build"]);
     // What is not shipped is not worth a minute of compression.
-    build.args(places.dev.then_some("-Znone"));
+    build.args((!is_shipped).then_some("-Znone"));
     succeed(build.args([stage, &file]))?;
     Ok(file)
 }
