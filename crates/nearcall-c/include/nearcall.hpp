@@ -86,6 +86,7 @@ class CallOptions {
 
  private:
   friend class Caller;
+  bool is_default() const { return timeout_ns_ == 0 && flags_ == 0 && entries_.empty(); }
   std::uint64_t timeout_ns_ = 0;
   std::uint32_t flags_ = 0;
   std::vector<std::pair<std::string, std::string>> entries_;
@@ -377,14 +378,15 @@ class Caller {
                  Metadata* metadata = nullptr) const {
     const detail::Encoded encoded(request);
     if (!encoded.ok()) return encoded.status();
-    return call_with<R>(method, encoded.get(), Options(options), metadata);
+    if (options.is_default()) return call_with<R>(method, encoded.get(), nullptr, metadata);
+    return call_with<R>(method, encoded.get(), Options(options).get(), metadata);
   }
   // The same with a request that was written to a loan, by this thread.
   template <class R = Bytes>
   Result<R> call(const char* method, Loan request, const CallOptions& options = {},
                  Metadata* metadata = nullptr) const {
     const nearcall_view view = request.view();
-    return call_with<R>(method, view, Options(options, request.release()), metadata);
+    return call_with<R>(method, view, Options(options, request.release()).get(), metadata);
   }
   // Lends memory for a request, and waits for it as the options say while the server keeps what it
   // was lent before.
@@ -488,8 +490,7 @@ class Caller {
   class Options {
    public:
     explicit Options(const CallOptions& from, nearcall_loan loan = {}) {
-      is_set_ = from.timeout_ns_ != 0 || from.flags_ != 0 || !from.entries_.empty() ||
-                loan.id != 0;
+      is_set_ = !from.is_default() || loan.id != 0;
       if (!is_set_) return;
       for (const auto& [key, value] : from.entries_)
         entries_.push_back({key.c_str(), detail::view(value)});
@@ -511,11 +512,11 @@ class Caller {
   };
 
   template <class R>
-  Result<R> call_with(const char* method, nearcall_view request, const Options& set,
-                      Metadata* metadata) const {
+  Result<R> call_with(const char* method, nearcall_view request,
+                      const nearcall_call_options* set, Metadata* metadata) const {
     nearcall_bytes reply{};
     auto** sent = metadata != nullptr ? metadata->out() : nullptr;
-    auto* status = nearcall_call_method(held_.get(), method, request, set.get(), &reply, sent);
+    auto* status = nearcall_call_method(held_.get(), method, request, set, &reply, sent);
     return detail::decode_reply<R>(status, reply, metadata);
   }
   static void notify(void* data) noexcept {

@@ -4,7 +4,8 @@
 // Invariants: a coroutine goes on once for each call, and for each step of a stream, that it waits
 // for, in the thread that turns its Resumer, or in a thread of the library; one that was destroyed
 // does not go on.
-// Not here: tasks and other coroutine types, which are the program's.
+// Not here: coroutines that serve (nearcall_server.hpp), tasks and other coroutine types, which are
+// the program's.
 
 #ifndef NEARCALL_ASYNC_HPP
 #define NEARCALL_ASYNC_HPP
@@ -23,7 +24,6 @@ namespace nearcall {
 
 namespace detail {
 
-class AsyncStream;
 class AsyncStream;
 class Waiter;
 

@@ -287,6 +287,13 @@ template <class M>
 struct KeepsSizes<M, std::void_t<decltype(std::declval<const M&>().SerializeWithCachedSizesToArray(
                          std::declval<std::uint8_t*>()))>> : std::true_type {};
 
+// Whether a message says if its required fields are set.
+template <class M, class = void>
+struct SaysIfWhole : std::false_type {};
+template <class M>
+struct SaysIfWhole<M, std::void_t<decltype(std::declval<const M&>().IsInitialized())>>
+    : std::true_type {};
+
 // A message on its way to the library: encoded here, or where its owner has it.
 class Encoded {
  public:
@@ -305,10 +312,12 @@ class Encoded {
         large_.resize(size);
         into = large_.data();
       }
-      if constexpr (KeepsSizes<M>::value)
+      if constexpr (KeepsSizes<M>::value) {
+        if (size == 0) return;
         message.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(into));
-      else if (!message.SerializeToArray(into, static_cast<int>(size)))
+      } else if (!message.SerializeToArray(into, static_cast<int>(size))) {
         status_ = Status(Code::InvalidArgument, "the message cannot be encoded");
+      }
       view_ = view(std::string_view(into, size));
     }
   }
@@ -330,6 +339,9 @@ class Encoded {
 template <class M>
 Result<M> decode(std::string_view encoded, Code code) {
   Result<M> message(std::in_place);
+  // Nothing to parse: it is as it was made.
+  if constexpr (SaysIfWhole<M>::value)
+    if (encoded.empty() && message->IsInitialized()) return message;
   const bool fits = encoded.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max());
   if (!fits || !message->ParseFromArray(encoded.data(), static_cast<int>(encoded.size())))
     message = Status(code, "the message cannot be decoded: is it of another type?");

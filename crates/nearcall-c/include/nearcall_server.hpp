@@ -2,13 +2,18 @@
 //
 // Invariants: what a service throws ends in `detail::serve`: an Error is the status of its call,
 // anything else is INTERNAL without its text. A call that was deferred is answered at the latest
-// when its DeferredCall is destroyed.
+// when its DeferredCall is destroyed. A coroutine that serves answers its call once, and frees
+// itself.
 // Not here: statuses, results, messages and clients (nearcall.hpp).
 
 #ifndef NEARCALL_SERVER_HPP
 #define NEARCALL_SERVER_HPP
 
 #include "nearcall.hpp"
+
+#ifdef NEARCALL_COROUTINES
+#include <coroutine>
+#endif
 
 namespace nearcall {
 
@@ -290,6 +295,100 @@ struct Served {
 };
 
 }  // namespace detail
+
+#ifdef NEARCALL_COROUTINES
+// -- Services that are coroutines, from C++20 on. --
+
+// What a coroutine that serves awaits for its call: `DeferredCall& call = co_await this_call;`.
+struct ThisCall {};
+inline constexpr ThisCall this_call{};
+
+namespace detail {
+
+struct KnownCall {
+  DeferredCall* call;
+  bool await_ready() const noexcept { return true; }
+  void await_suspend(std::coroutine_handle<>) const noexcept {}
+  DeferredCall& await_resume() const noexcept { return *call; }
+};
+
+}  // namespace detail
+
+// A coroutine that serves a call: it ends by `co_return` of an R, a Status or a Result<R>, which is
+// the answer, or by an exception, as a method of a service does. Give it to `serve_by`. Its
+// parameters are copies: nothing of the request is there after its first `co_await`.
+template <class R>
+class [[nodiscard]] Serving {
+ public:
+  class promise_type {
+   public:
+    Serving get_return_object() { return Serving(Handle::from_promise(*this)); }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_value(const Result<R>& with) {
+      Status status = with.status();
+      if constexpr (std::is_void_v<R>) {
+        if (status.ok()) status = call_->finish().status();
+      } else {
+        if (status.ok()) status = call_->reply(*with).status();
+      }
+      if (!status.ok()) (void)call_->fail(status);
+    }
+    void unhandled_exception() noexcept {
+#ifdef NEARCALL_EXCEPTIONS
+      try {
+        throw;
+      } catch (const Error& error) {
+        (void)call_->fail(error.status());
+      } catch (...) {
+        (void)call_->fail({Code::Internal, "the service has thrown an exception"});
+      }
+#endif
+    }
+    template <class Awaited>
+    Awaited&& await_transform(Awaited&& awaited) noexcept {
+      return static_cast<Awaited&&>(awaited);
+    }
+    detail::KnownCall await_transform(ThisCall) noexcept { return detail::KnownCall{&*call_}; }
+
+   private:
+    friend class Serving;
+    // Fails the call if the coroutine is destroyed before its end.
+    std::optional<DeferredCall> call_;
+  };
+
+  Serving(Serving&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
+  Serving& operator=(Serving&&) = delete;
+  // One that was not given to `serve_by` does not run.
+  ~Serving() {
+    if (handle_) handle_.destroy();
+  }
+
+ private:
+  using Handle = std::coroutine_handle<promise_type>;
+  template <class T>
+  friend Status serve_by(Call& call, Serving<T> coroutine);
+  explicit Serving(Handle handle) : handle_(handle) {}
+  // From now on it frees itself, perhaps before this returns.
+  void start(DeferredCall call) {
+    const auto handle = std::exchange(handle_, {});
+    handle.promise().call_.emplace(std::move(call));
+    handle.resume();
+  }
+  Handle handle_;
+};
+
+// Has a coroutine serve a call, and returns what the method returns: `return serve_by(call,
+// run(request));`. It runs here until it waits for the first time, and then where what it waits
+// for has it go on; it answers from there.
+template <class R>
+Status serve_by(Call& call, Serving<R> coroutine) {
+  auto deferred = call.defer();
+  if (!deferred.ok()) return deferred.status();
+  coroutine.start(std::move(*deferred));
+  return answered_later();
+}
+#endif
 
 // -- Servers. --
 

@@ -8,14 +8,14 @@
 //! by* `what_was_made_before_a_fork_is_an_error_after_it`.
 
 use std::any::Any;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use bytes::Bytes;
 use nearcall::Status;
 use nearcall::dynamic::Encoded;
 
+use crate::given::{NONE, give_bytes};
 use crate::status::nearcall_status;
 use crate::types::{nearcall_bytes, nearcall_view};
 
@@ -83,6 +83,22 @@ impl Border {
         }
         let no_text = |_| Status::invalid_argument(format!("`{what}` is not UTF-8"));
         text.to_str().map_err(no_text)
+    }
+
+    /// Returns whether a text that ends with a zero is this one, which has none: false for null.
+    #[inline]
+    pub(crate) fn is_text(&self, at: *const c_char, text: &str) -> bool {
+        // Here, so that it is not taken for a function of this library.
+        unsafe extern "C" {
+            fn strncmp(one: *const c_char, other: *const c_char, count: usize) -> c_int;
+        }
+        // SAFETY: the header asks for a text that ends with a zero, and no byte behind the first
+        // that differs from `text` is read; the last is read if all others are the same.
+        unsafe {
+            !at.is_null()
+                && strncmp(at, text.as_ptr().cast(), text.len()) == 0
+                && at.add(text.len()).read() == 0
+        }
     }
 
     /// Reads a text that may be missing.
@@ -196,7 +212,7 @@ impl Border {
         has_item: *mut u32,
         receive: impl FnOnce() -> Result<Option<Encoded>, Status>,
     ) -> Result<(), Status> {
-        self.put("item", item, give_bytes(Bytes::new()))?;
+        self.put("item", item, NONE)?;
         self.put("has_item", has_item, 0)?;
         let received = receive()?;
         self.put("has_item", has_item, received.is_some().into())?;
@@ -215,16 +231,6 @@ const OPTION_WORDS_MAX: usize = 512;
 /// Reads a time in nanoseconds, of which the largest value is no end.
 pub(crate) fn span(ns: u64) -> Duration {
     if ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(ns) }
-}
-
-/// Gives bytes away.
-pub(crate) fn give_bytes(bytes: Bytes) -> nearcall_bytes {
-    if bytes.is_empty() {
-        return nearcall_bytes { data: std::ptr::null(), size: 0, owner: std::ptr::null_mut() };
-    }
-    let owner = Box::new(bytes);
-    let (data, size) = (owner.as_ptr(), owner.len());
-    nearcall_bytes { data, size, owner: Box::into_raw(owner).cast::<c_void>() }
 }
 
 /// Says where an entry and its key lie; 0: there is none.

@@ -3,14 +3,16 @@
 //! **Invariants:** a request is read where it lies, until the function returns.
 //! **Not here:** calls that are waited for later (`pending.rs`), streams (`streams.rs`).
 
+use std::cell::Cell;
 use std::ffi::c_char;
+use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use nearcall::Client;
-use nearcall::dynamic::{AsyncDynamicCaller, DynamicCaller, Encoded, EncodedSlice};
+use nearcall::dynamic::{AsyncDynamicCaller, DynamicCaller, Encoded, EncodedSlice, ThreadMethod};
 use nearcall::{CallOptions, Status};
 
-use crate::border::{Border, Sized_, border, give_bytes, span};
+use crate::border::{Border, Sized_, border, span};
+use crate::given::{NONE, Reply, give_bytes};
 use crate::handles::{self, Kind};
 use crate::metadata::{bad_entry, give, nearcall_metadata};
 use crate::status::nearcall_status;
@@ -32,6 +34,109 @@ pub(crate) struct Caller {
 
 impl Kind for Caller {
     const NAME: &'static str = "caller";
+    const IS_REMEMBERED: bool = true;
+}
+
+/// A method that a thread has called.
+struct KnownMethod {
+    id: u64,
+    caller: Weak<Caller>,
+    method: ThreadMethod,
+}
+
+/// Methods that a thread has called, each at a place that its caller and its name have.
+struct Methods {
+    places: [Cell<Option<KnownMethod>>; METHODS_MAX],
+    /// `handles::freed` when they were noted.
+    freed: Cell<u64>,
+}
+
+/// How many methods a thread finds again without looking them up: so many take turns in a program
+/// that calls the same few again and again. A power of two.
+const METHODS_MAX: usize = 8;
+
+thread_local! {
+    static METHODS: Methods = const {
+        Methods { places: [const { Cell::new(None) }; METHODS_MAX], freed: Cell::new(0) }
+    };
+}
+
+impl Methods {
+    #[inline]
+    fn place(&self, caller: nearcall_caller, name: *const c_char) -> &Cell<Option<KnownMethod>> {
+        // Fibonacci hashing: the middle of the product depends on all bits of the key.
+        let key = (caller.id ^ name.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &self.places[(key >> 32) as usize % METHODS_MAX]
+    }
+
+    /// Drops all, if something was freed that they may be of.
+    #[inline]
+    fn check(&self) {
+        if self.freed.get() != handles::freed() {
+            self.forget();
+        }
+    }
+
+    #[cold]
+    fn forget(&self) {
+        self.freed.set(handles::freed());
+        self.places.iter().for_each(|place| drop(place.take()));
+    }
+}
+
+/// Drops what this thread remembers of callers that were freed.
+fn forget_freed() {
+    // After the thread's own end it remembers nothing.
+    let _ = METHODS.try_with(Methods::check);
+}
+
+/// Makes a call without options, with what this thread remembers of it.
+fn call_plain(
+    at: &Border,
+    caller: nearcall_caller,
+    name: *const c_char,
+    request: &EncodedSlice<'_>,
+) -> Result<Reply, Status> {
+    let called = METHODS.try_with(|methods| {
+        methods.check();
+        let place = methods.place(caller, name);
+        // Whatever is served during the call finds none there.
+        let known = place.take()?;
+        let is_it = known.id == caller.id
+            && at.is_text(name, known.method.name())
+            && known.method.is_current();
+        // A call that is under way goes on if its caller is freed.
+        let held = is_it.then(|| known.caller.upgrade())??;
+        let result = known.method.call(held.blocking.object(), request);
+        place.set(Some(known));
+        drop(held);
+        // If it was freed meanwhile, so that this was its end, nothing of it stays here.
+        methods.check();
+        Some(result)
+    });
+    match called {
+        Ok(Some(result)) => result,
+        Ok(None) | Err(_) => call_by_name(at, caller, name, request),
+    }
+}
+
+#[inline(never)]
+fn call_by_name(
+    at: &Border,
+    caller: nearcall_caller,
+    method: *const c_char,
+    request: &EncodedSlice<'_>,
+) -> Result<Reply, Status> {
+    let name = at.text("method", method)?;
+    let held = handles::get::<Caller>(caller.id)?;
+    let reply = held.blocking.call(name, request)?;
+    let known = held.blocking.thread_method(name).map(|found| KnownMethod {
+        id: caller.id,
+        caller: Arc::downgrade(&held),
+        method: found,
+    });
+    let _ = METHODS.try_with(|methods| methods.place(caller, method).set(known));
+    Ok(reply.into())
 }
 
 /// A request that C has.
@@ -106,6 +211,7 @@ impl Border {
         options: Option<&nearcall_call_options>,
         call: impl FnOnce(&DynamicCaller) -> Result<R, Status>,
     ) -> Result<R, Status> {
+        forget_freed();
         match options {
             None => handles::with(caller.id, |caller: &Caller| call(&caller.blocking)),
             Some(options) => {
@@ -121,6 +227,7 @@ impl Border {
         caller: nearcall_caller,
         options: Option<&nearcall_call_options>,
     ) -> Result<AsyncDynamicCaller, Status> {
+        forget_freed();
         let options = options.map(|options| self.call_options(options)).transpose()?;
         handles::with(caller.id, |caller: &Caller| {
             Ok(match options {
@@ -159,7 +266,13 @@ pub unsafe extern "C" fn nearcall_caller_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_caller_free(caller: nearcall_caller) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
-    unsafe { border(|_| handles::take::<Caller>(caller.id).map(drop)) }
+    unsafe {
+        border(|_| {
+            let freed = handles::take::<Caller>(caller.id);
+            forget_freed();
+            freed.map(drop)
+        })
+    }
 }
 
 /// Calls a method, such as `SetTarget`, with one request and one reply, and waits for its end.
@@ -176,18 +289,22 @@ pub unsafe extern "C" fn nearcall_call_method(
     reply: *mut nearcall_bytes,
     metadata: *mut *mut nearcall_metadata,
 ) -> *mut nearcall_status {
+    if options.is_null() && metadata.is_null() {
+        // Most calls: less is moved about.
+        // SAFETY: the rules of the header.
+        return unsafe {
+            border(|at| {
+                at.put("reply", reply, NONE)?;
+                let request = EncodedSlice::new(at.bytes("request", request)?);
+                let given = call_plain(at, caller, method, &request)?;
+                at.put("reply", reply, given.into_bytes())
+            })
+        };
+    }
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            at.put("reply", reply, give_bytes(Bytes::new()))?;
-            if options.is_null() && metadata.is_null() {
-                // Most calls: less is moved about.
-                let request = EncodedSlice::new(at.bytes("request", request)?);
-                let method = at.text("method", method)?;
-                let call = |caller: &Caller| caller.blocking.call(method, &request);
-                let encoded = handles::with(caller.id, call)?;
-                return at.put("reply", reply, give_bytes(Encoded::into_bytes(encoded)));
-            }
+            at.put("reply", reply, NONE)?;
             at.put_if_wanted(metadata, std::ptr::null_mut);
             // First, since the call uses up its loan in any case.
             let options = at.options("options", options)?;

@@ -22,6 +22,8 @@ use nearcall::Status;
 pub(crate) trait Kind: 'static {
     /// For people.
     const NAME: &'static str;
+    /// Whether threads remember what they have used last of it.
+    const IS_REMEMBERED: bool = false;
 }
 
 /// What any thread may use.
@@ -30,7 +32,7 @@ type WeakShared = Weak<dyn Any + Send + Sync>;
 
 static SHARED: LazyLock<RwLock<HashMap<u64, Shared>>> = LazyLock::new(RwLock::default);
 
-/// How often something was freed: what a thread remembers holds while this is the same.
+/// How often something was freed that threads remember, which holds while this is the same.
 static FREED: AtomicU64 = AtomicU64::new(0);
 
 static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| {
@@ -49,22 +51,35 @@ struct Last {
 thread_local! {
     static LOCAL: LocalTable = LocalTable::default();
     static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
-    /// The next number for this thread, and the first that is not its own.
-    static IDS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    static IDS: Ids = const { Ids::new() };
 }
+
+/// Numbers of a thread: the next one, and the first that is not its own.
+pub(crate) struct Ids(Cell<(u64, u64)>);
 
 /// How many numbers a thread takes at once, so that threads that serve calls do not write to the
 /// same cache line for each. Of 2^48 numbers few are lost when a thread ends.
 const IDS_AT_ONCE: u64 = 256;
 
-pub(crate) fn next_id() -> u64 {
-    let (mut id, mut end) = IDS.get();
-    if id == end {
-        id = NEXT.fetch_add(IDS_AT_ONCE, Ordering::Relaxed);
-        end = id + IDS_AT_ONCE;
+impl Ids {
+    pub(crate) const fn new() -> Self {
+        Self(Cell::new((0, 0)))
     }
-    IDS.set((id + 1, end));
-    id
+
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        let (mut id, mut end) = self.0.get();
+        if id == end {
+            id = NEXT.fetch_add(IDS_AT_ONCE, Ordering::Relaxed);
+            end = id + IDS_AT_ONCE;
+        }
+        self.0.set((id + 1, end));
+        id
+    }
+}
+
+pub(crate) fn next_id() -> u64 {
+    IDS.with(Ids::next)
 }
 
 #[cold]
@@ -107,10 +122,18 @@ pub(crate) fn get<T: Kind + Send + Sync>(id: u64) -> Result<Arc<T>, Status> {
 pub(crate) fn take<T: Kind + Send + Sync>(id: u64) -> Result<Arc<T>, Status> {
     let held = get::<T>(id)?;
     let entry = SHARED.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
-    FREED.fetch_add(1, Ordering::Release);
-    let _ = LAST.try_with(|last| last.borrow_mut().take());
+    if T::IS_REMEMBERED {
+        FREED.fetch_add(1, Ordering::Release);
+        let _ = LAST.try_with(|last| last.borrow_mut().take());
+    }
     // Two threads that take the same at once: one of them does.
     entry.map(|_| held).ok_or_else(|| unknown::<T>(id))
+}
+
+/// Counts what was freed: while it is the same, what a thread remembers is there.
+#[inline]
+pub(crate) fn freed() -> u64 {
+    FREED.load(Ordering::Acquire)
 }
 
 /// Uses something. What this thread has used last is found without a lock.
@@ -118,7 +141,7 @@ pub(crate) fn with<T: Kind + Send + Sync, R>(
     id: u64,
     use_it: impl FnOnce(&T) -> Result<R, Status>,
 ) -> Result<R, Status> {
-    let freed = FREED.load(Ordering::Acquire);
+    let freed = freed();
     let again = |last: &RefCell<Option<Last>>| match &*last.borrow() {
         Some(last) if last.id == id && last.freed == freed => last.held.upgrade(),
         _ => None,

@@ -7,12 +7,12 @@
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 
-use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::PendingCall;
 use nearcall::dynamic::Encoded;
 
-use crate::border::{Border, border, give_bytes, is_null, value_or};
+use crate::border::{Border, border, is_null, value_or};
+use crate::given::{NONE, give_bytes};
 use crate::handles::{self, Kind};
 use crate::metadata::{give, nearcall_metadata};
 use crate::notified::{Notified, Outcome, Report};
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn nearcall_pending_wait(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            at.put("reply", reply, give_bytes(Bytes::new()))?;
+            at.put("reply", reply, NONE)?;
             at.put_if_wanted(metadata, std::ptr::null_mut);
             let (encoded, sent) = outcome(pending)?;
             at.put_if_wanted(metadata, || give(sent));

@@ -5,10 +5,10 @@
 
 use std::ffi::c_char;
 
-use bytes::Bytes;
 use nearcall::client::ReplyMetadata;
 
 use crate::border::{Border, put_entry, put_entry_at, value_or};
+use crate::given::release;
 use crate::metadata::nearcall_metadata;
 use crate::status::nearcall_status;
 use crate::types::{nearcall_bytes, nearcall_view};
@@ -36,8 +36,8 @@ pub unsafe extern "C" fn nearcall_bytes_free(bytes: *mut nearcall_bytes) {
     let owner = std::mem::replace(&mut bytes.owner, std::ptr::null_mut());
     (bytes.data, bytes.size) = (std::ptr::null(), 0);
     if !owner.is_null() {
-        // SAFETY: `give_bytes` has made it, and it was not released: then it would be null.
-        drop(unsafe { Box::from_raw(owner.cast::<Bytes>()) });
+        // SAFETY: the library has given it, and it was not released: then it would be null.
+        unsafe { release(owner) };
     }
 }
 

@@ -11,10 +11,11 @@ use nearcall::observe::RefusalCount;
 use nearcall::server::{ListenOptions, RunningServer};
 use nearcall::{Address, Status};
 
-use crate::border::{Border, Sized_, border, give_bytes, is_null, span};
+use crate::border::{Border, Sized_, border, is_null, span};
 use crate::client::{check_abi, limits};
 use crate::counters::add_up;
 use crate::event_loop::Loop;
+use crate::given::give_bytes;
 use crate::handles::{self, Kind};
 use crate::prepared::{InLoop, Prepared};
 use crate::service::Service;

@@ -4,19 +4,21 @@
 //! not deferred it, fails.
 //! **Not here:** where they are served (`server.rs`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::{CString, c_char};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearcall::dynamic::{Encoded, interface_from_descriptor_set};
+use nearcall::dynamic::{Encoded, EncodedSlice, interface_from_descriptor_set};
 use nearcall::service::{Dispatcher, Incoming, Interface, MethodKind, Responder};
 use nearcall::stream::{ItemReceiver, ItemSender};
 use nearcall::{Context, Status};
 
-use crate::border::{Border, border, give_bytes, put_entry, put_entry_at, value_or};
-use crate::handles::{self, Kind};
+use crate::border::{Border, border, put_entry, put_entry_at, value_or};
+use crate::given::give_bytes;
+use crate::handles::{self, Ids, Kind};
 use crate::metadata::bad_entry;
+use crate::room::Room;
 use crate::status::{code, nearcall_status};
 use crate::types::{
     NEARCALL_SHAPE_BOTH_STREAMS, NEARCALL_SHAPE_ONEWAY, NEARCALL_SHAPE_REPLY_STREAM,
@@ -77,34 +79,38 @@ impl Service {
         ServiceDispatcher(self)
     }
 
-    fn serve(
+    /// Serves a call, whose reply lies in `room`.
+    fn serve<'r>(
         &self,
         context: &Context<'_>,
         index: usize,
         message: &[u8],
         streams: Streams,
-    ) -> Result<Encoded, Status> {
+        room: &'r Room,
+    ) -> Result<EncodedSlice<'r>, Status> {
         let Implementation { interface, names, table, .. } = &*self.0;
         let Some(serve) = table.serve else { return Err(Status::internal("no function")) };
-        let answer = RefCell::new(Answer::None);
-        let outer = CURRENT.get();
-        let id = handles::next_id();
-        let current = Current { id, service: self, context, answer, streams, outer };
-        let request = nearcall_request {
-            size: size_of::<nearcall_request>(),
-            method: names[index].as_ptr(),
-            index: u32::try_from(index).unwrap_or(u32::MAX),
-            shape: shape(interface.methods[index].kind),
-            message: nearcall_view { data: message.as_ptr(), size: message.len() },
-        };
-        let within = Within::enter(&current);
-        // SAFETY: the service is not released yet; the request outlives the call; the function
-        // lets nothing unwind, by the header.
-        unsafe { serve(table.data, nearcall_call { id: current.id }, &raw const request) };
-        drop(within);
-        match current.answer.into_inner() {
-            Answer::Given(answer) => answer,
-            Answer::Deferred(status) => Err(status),
+        let answer = THREAD.with(|thread| {
+            let (id, outer, answer) = (thread.ids.next(), thread.current.get(), Cell::default());
+            let current = Current { id, service: self, context, room, answer, streams, outer };
+            let request = nearcall_request {
+                size: size_of::<nearcall_request>(),
+                method: names[index].as_ptr(),
+                index: u32::try_from(index).unwrap_or(u32::MAX),
+                shape: shape(interface.methods[index].kind),
+                message: nearcall_view { data: message.as_ptr(), size: message.len() },
+            };
+            let within = Within::enter(&thread.current, &current);
+            // SAFETY: the service is not released yet; the request outlives the call; the function
+            // lets nothing unwind, by the header.
+            unsafe { serve(table.data, nearcall_call { id }, &raw const request) };
+            drop(within);
+            current.answer.take()
+        });
+        match answer {
+            Answer::Reply => Ok(room.reply()),
+            Answer::Error(status) => Err(*status),
+            Answer::Deferred(status) => Err(*status),
             Answer::None => {
                 let method = interface.methods[index].name;
                 Err(Status::internal(format!("the service has not answered `{method}`")))
@@ -137,26 +143,28 @@ impl Dispatcher for ServiceDispatcher {
         let Some(index) = methods.iter().position(|method| method.id == incoming.method()) else {
             return incoming.unimplemented();
         };
+        let room = Room::new();
         match methods[index].kind {
-            MethodKind::Unary => incoming.reply(|context, request: &Encoded| {
-                service.serve(context, index, request.bytes(), Streams::default())
+            MethodKind::Unary => incoming.reply_encoded(|context, request| {
+                service.serve(context, index, request, Streams::default(), &room)
             }),
             MethodKind::Oneway => incoming.oneway(|context, request: &Encoded| {
                 // No caller waits for it.
-                let _ = service.serve(context, index, request.bytes(), Streams::default());
+                let _ = service.serve(context, index, request.bytes(), Streams::default(), &room);
             }),
             MethodKind::ReplyStream => {
                 incoming.reply_stream(|context, request: &Encoded, replies| {
                     let streams = Streams::new(None, Some(replies));
-                    service.serve(context, index, request.bytes(), streams).map(drop)
+                    service.serve(context, index, request.bytes(), streams, &room).map(drop)
                 });
             }
             MethodKind::RequestStream => incoming.receive_stream(|context, requests| {
-                service.serve(context, index, &[], Streams::new(Some(requests), None))
+                let streams = Streams::new(Some(requests), None);
+                service.serve(context, index, &[], streams, &room)
             }),
             MethodKind::BothStreams => incoming.both_streams(|context, requests, replies| {
                 let streams = Streams::new(Some(requests), Some(replies));
-                service.serve(context, index, &[], streams).map(drop)
+                service.serve(context, index, &[], streams, &room).map(drop)
             }),
         }
     }
@@ -185,36 +193,53 @@ struct Current<'a> {
     id: u64,
     service: &'a Service,
     context: &'a Context<'a>,
-    answer: RefCell<Answer>,
+    room: &'a Room,
+    answer: Cell<Answer>,
     streams: Streams,
     /// The call whose service waits in this thread, and has this one served meanwhile.
     outer: *const Current<'static>,
 }
 
+#[derive(Default)]
 enum Answer {
+    #[default]
     None,
-    Given(Result<Encoded, Status>),
+    /// It lies in the room of the call.
+    Reply,
+    Error(Box<Status>),
     /// With what the method returns, which goes nowhere.
-    Deferred(Status),
+    Deferred(Box<Status>),
+}
+
+/// What a thread that serves has.
+struct Thread {
+    current: Cell<*const Current<'static>>,
+    ids: Ids,
 }
 
 thread_local! {
-    static CURRENT: Cell<*const Current<'static>> = const { Cell::new(std::ptr::null()) };
+    static THREAD: Thread =
+        const { Thread { current: Cell::new(std::ptr::null()), ids: Ids::new() } };
 }
 
 /// While this lives, a call is the current one of its thread.
-struct Within(*const Current<'static>);
+struct Within<'a> {
+    place: &'a Cell<*const Current<'static>>,
+    outer: *const Current<'static>,
+}
 
-impl Within {
-    fn enter(current: &Current<'_>) -> Self {
-        CURRENT.set(std::ptr::from_ref(current).cast());
-        Self(current.outer)
+impl<'a> Within<'a> {
+    #[inline]
+    fn enter(place: &'a Cell<*const Current<'static>>, current: &Current<'_>) -> Self {
+        place.set(std::ptr::from_ref(current).cast());
+        Self { place, outer: current.outer }
     }
 }
 
-impl Drop for Within {
+impl Drop for Within<'_> {
+    #[inline]
     fn drop(&mut self) {
-        CURRENT.set(self.0);
+        self.place.set(self.outer);
     }
 }
 
@@ -238,7 +263,7 @@ enum Phase<'a> {
 
 impl Border {
     fn call(&self, call: nearcall_call) -> Result<Phase<'_>, Status> {
-        let mut at = CURRENT.get();
+        let mut at = THREAD.with(|thread| thread.current.get());
         // SAFETY: `Within` keeps it and those below alive while it is set, and this function ends
         // before that.
         while let Some(current) = unsafe { at.as_ref() } {
@@ -263,8 +288,27 @@ impl Border {
 }
 
 impl Current<'_> {
+    /// Looks at the answer.
+    #[inline]
+    fn is(&self, look: impl FnOnce(&Answer) -> bool) -> bool {
+        let answer = self.answer.take();
+        let is = look(&answer);
+        self.answer.set(answer);
+        is
+    }
+
+    #[inline]
     fn is_deferred(&self) -> bool {
-        matches!(*self.answer.borrow(), Answer::Deferred(_))
+        self.is(|answer| matches!(answer, Answer::Deferred(_)))
+    }
+
+    /// Refuses what is done before the answer.
+    #[inline]
+    fn expect_unanswered(&self) -> Result<(), Status> {
+        match self.is(|answer| matches!(answer, Answer::None)) {
+            true => Ok(()),
+            false => Err(Status::failed_precondition("the call was answered already")),
+        }
     }
 }
 
@@ -277,20 +321,44 @@ impl Phase<'_> {
     }
 }
 
-fn answer(at: &Border, call: nearcall_call, with: Result<Encoded, Status>) -> Result<(), Status> {
+/// An answer that C gives.
+enum Given<'a> {
+    Copied(&'a [u8]),
+    Kept(Encoded),
+    Error(Status),
+}
+
+fn answer(at: &Border, call: nearcall_call, with: Given<'_>) -> Result<(), Status> {
     match at.call(call)? {
         Phase::Now(current) => {
-            let mut answer = current.answer.borrow_mut();
-            if matches!(*answer, Answer::Given(_)) {
-                return Err(Status::failed_precondition("the call was answered already"));
-            }
-            *answer = Answer::Given(with);
+            current.expect_unanswered()?;
+            current.answer.set(match with {
+                Given::Copied(reply) => {
+                    current.room.copy(reply);
+                    Answer::Reply
+                }
+                Given::Kept(reply) => {
+                    current.room.keep(reply);
+                    Answer::Reply
+                }
+                Given::Error(status) => Answer::Error(Box::new(status)),
+            });
         }
-        Phase::Later(_) => {
-            let deferred = handles::take::<DeferredCall>(call.id)?;
-            let responder = lock(&deferred.responder).take();
-            responder.into_iter().for_each(|responder| responder.finish(with.clone()));
-        }
+        Phase::Later(_) => answer_deferred(call, with)?,
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn answer_deferred(call: nearcall_call, with: Given<'_>) -> Result<(), Status> {
+    let deferred = handles::take::<DeferredCall>(call.id)?;
+    let responder = lock(&deferred.responder).take();
+    if let Some(responder) = responder {
+        responder.finish(match with {
+            Given::Copied(reply) => Ok(reply.to_vec().into()),
+            Given::Kept(reply) => Ok(reply),
+            Given::Error(status) => Err(status),
+        });
     }
     Ok(())
 }
@@ -302,7 +370,7 @@ pub unsafe extern "C" fn nearcall_call_reply(
     reply: nearcall_view,
 ) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
-    unsafe { border(|at| answer(at, call, Ok(at.bytes("reply", reply)?.to_vec().into()))) }
+    unsafe { border(|at| answer(at, call, Given::Copied(at.bytes("reply", reply)?))) }
 }
 
 /// Lends `size` bytes for the reply of a call, without waiting, before `nearcall_call_defer`. Write
@@ -335,7 +403,7 @@ pub unsafe extern "C" fn nearcall_call_reply_loan(
     loan: nearcall_loan,
 ) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
-    unsafe { border(|at| answer(at, call, Ok(at.lent_message(loan, reply)?))) }
+    unsafe { border(|at| answer(at, call, Given::Kept(at.lent_message(loan, reply)?))) }
 }
 
 /// Answers a call with an error: a code of gRPC from 1 to 16, and a text that says what happened
@@ -350,7 +418,7 @@ pub unsafe extern "C" fn nearcall_call_fail(
     unsafe {
         border(|at| {
             let status = Status::new(code(error)?, at.text("message", message)?);
-            answer(at, call, Err(status))
+            answer(at, call, Given::Error(status))
         })
     }
 }
@@ -365,9 +433,7 @@ pub unsafe extern "C" fn nearcall_call_defer(call: nearcall_call) -> *mut nearca
     unsafe {
         border(|at| {
             let current = at.current(call)?;
-            if matches!(*current.answer.borrow(), Answer::Given(_)) {
-                return Err(Status::failed_precondition("the call was answered already"));
-            }
+            current.expect_unanswered()?;
             let keep = |responder| {
                 let responder = Mutex::new(Some(responder));
                 let streams = current.streams.clone();
@@ -377,7 +443,7 @@ pub unsafe extern "C" fn nearcall_call_defer(call: nearcall_call) -> *mut nearca
             let refused = current.context.answer_later(keep);
             let status = refused.map(|_: Encoded| ()).err();
             let status = status.unwrap_or_else(|| Status::internal("no responder"));
-            *current.answer.borrow_mut() = Answer::Deferred(status.clone());
+            current.answer.set(Answer::Deferred(Box::new(status.clone())));
             match handles::get::<DeferredCall>(call.id) {
                 Ok(_) => Ok(()),
                 // It holds too much of this server: the caller gets this status.

@@ -7,13 +7,13 @@
 use std::cell::RefCell;
 use std::ffi::c_char;
 
-use bytes::Bytes;
 use nearcall::Status;
 use nearcall::client::ReplyMetadata;
 use nearcall::dynamic::{DynamicCaller, Encoded};
 use nearcall::stream::{ReplyStream, RequestStream};
 
-use crate::border::{Border, border, give_bytes};
+use crate::border::{Border, border};
+use crate::given::{NONE, give_bytes};
 use crate::handles::{self, Kind};
 use crate::metadata::{give, nearcall_metadata};
 use crate::notified_streams::NotifiedStream;
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn nearcall_stream_finish(
     // SAFETY: the rules of the header.
     unsafe {
         border(|at| {
-            at.put_if_wanted(reply, || give_bytes(Bytes::new()));
+            at.put_if_wanted(reply, || NONE);
             at.put_if_wanted(metadata, std::ptr::null_mut);
             let stream = handles::get_local::<Stream>(stream.id)?;
             let mut requests = stream.requests.try_borrow_mut().map_err(|_| busy())?;

@@ -241,7 +241,9 @@ fn coroutines_of_cpp_await_calls_and_streams() {
         let Some(client) = program else { continue };
         let directory = Directory::new();
         let (server, address) = serve(server, &directory, &unique_address());
-        let client = Program::start(&client, &[&address]);
+        // Where `serve` has written it.
+        let set = directory.0.join("streams.bin");
+        let client = Program::start(&client, &[&address, set.to_str().unwrap()]);
         assert_eq!(client.line(), "called");
         client.finish();
         server.finish();

@@ -31,8 +31,8 @@ use crate::address::{Address, BadAddress};
 use crate::async_call::AsyncObjectRef;
 use crate::clients::{Binding, Client, HostedObject, ObjectName, Slot};
 use crate::clients::{Target, bind, current_binding, unbind};
-use crate::codec::{self, AnyMessage, Body, Message};
-use crate::connection::{Connection, Oneway, Outgoing, SendMode, UNARY};
+use crate::codec::{self, AnyMessage, Message};
+use crate::connection::{Oneway, Outgoing, SendMode, UNARY};
 use crate::deadline::Deadline;
 use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
@@ -41,10 +41,11 @@ use crate::options::{CallOptions, CallSpec, DEFAULT_OPTIONS};
 use crate::reconnect::ReconnectPolicy;
 use crate::services::context::Context;
 use crate::services::dispatcher::{Registered, SharedService};
-use crate::status::{Fate, Status};
+use crate::status::Status;
 use crate::transport;
 
 mod backpressure;
+mod direct;
 mod hosted;
 mod local;
 mod observed;
@@ -57,6 +58,7 @@ mod shared;
 mod streaming;
 
 pub(crate) use self::backpressure::loan_end;
+pub use self::direct::ThreadMethod;
 use self::observed::show_end;
 pub use self::pending::PendingCall;
 pub use self::reply_stream::ReplyStream;
@@ -220,14 +222,7 @@ impl ObjectRef {
         let spec = self.spec(method, options);
         let binding = self.binding(options, spec.deadline)?;
         match &binding.target {
-            Target::Remote(connection) => {
-                let begun_ns = connection.begin_sample();
-                let result = self.call_remote(&binding, connection, request, spec);
-                if let Some(begun_ns) = begun_ns {
-                    binding.core.end_sample(connection, begun_ns);
-                }
-                result
-            }
+            Target::Remote(connection) => self.call_remote(&binding, connection, request, spec),
             Target::Local(dispatcher, _) => match dispatcher.local::<SharedService<S>>() {
                 Some(service) => {
                     binding.call_local(spec, |context| serve(service, context, request))
@@ -237,40 +232,6 @@ impl ObjectRef {
             Target::Hosted(object) => self.call_hosted((&binding, *object), request, spec),
             Target::Shared(..) => self.call_shared(&binding, request, spec),
         }
-    }
-
-    /// Calls a method over a connection and waits for its end.
-    #[inline(always)]
-    fn call_remote<Q: Message, R: Message + Default>(
-        &self,
-        binding: &Rc<Binding>,
-        connection: &Rc<Connection>,
-        request: &Q,
-        spec: CallSpec<'_>,
-    ) -> Result<R, Status> {
-        let mode = binding.core.send_mode(spec.options, spec.deadline);
-        let call = match connection.request(UNARY, &self.outgoing(spec), request, mode) {
-            Ok(call) => call,
-            Err(why) => {
-                return self
-                    .call_unsent(binding, why, AnyMessage::new(request), spec)
-                    .and_then(|ended| ended.read(spec.method));
-            }
-        };
-        let read = |body: &[u8]| codec::decode(Body::copied(body));
-        if let Some(result) = binding.core.receive_reply(connection, call, spec.deadline, read) {
-            return result;
-        }
-        let outcome = binding.core.wait(connection, call, spec.deadline);
-        if let Err(status) = &outcome
-            && status.fate() != Fate::Answered
-        {
-            let (status, used) = (status.clone(), (binding, connection));
-            return self
-                .resend_call(used, status, AnyMessage::new(request), spec)
-                .and_then(|ended| ended.read(spec.method));
-        }
-        binding.read_outcome(outcome, spec.method.id)
     }
 
     /// Starts a call whose end is taken later. Waits for room, and while as many calls are in

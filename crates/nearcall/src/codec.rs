@@ -119,6 +119,12 @@ impl<'a> Body<'a> {
         (self.rest, self.borrowed)
     }
 
+    /// Returns the bytes of the message, if they lie together.
+    #[inline]
+    pub(crate) fn whole_bytes(&self) -> Option<&'a [u8]> {
+        self.borrowed.is_none().then_some(self.rest)
+    }
+
     /// Returns the length of the message, in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {

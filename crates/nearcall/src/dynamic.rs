@@ -36,4 +36,5 @@ pub use self::async_caller::AsyncDynamicCaller;
 pub use self::caller::DynamicCaller;
 pub use self::description::interface_from_descriptor_set;
 pub use self::service::{DynamicDispatcher, DynamicRequest, DynamicService};
+pub use crate::call::ThreadMethod;
 pub use crate::codec::{Encoded, EncodedSlice};

@@ -1,14 +1,18 @@
-// Calls as coroutines of C++20, of a service that runs already: streams.v1.Streams.
+// Calls as coroutines of C++20, of a service that runs already: streams.v1.Streams; and a service
+// that is coroutines, which hands calls on to it.
 //
-// coroutines ADDRESS
+// coroutines ADDRESS DESCRIPTORS
 //
 // Not here: everything else that a client does (streams.cpp).
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "messages.hpp"
@@ -268,10 +272,76 @@ void destroy(const Client& client, const Caller& caller, Resumer& resumer) {
   CHECK(destroyed == 2);
 }
 
+// What it hands on.
+constexpr std::uint64_t kRefused = 1000, kFailed = 1001, kThrown = 1002;
+
+// Hands its calls on, as coroutines.
+class Relay : public nearcall::Service {
+ public:
+  Relay(const Caller& to, std::string set) : to_(to), set_(std::move(set)) {}
+  std::string interface_name() const override { return "streams.v1.Streams"; }
+  std::string_view descriptor_set() const override { return set_; }
+  void serve(nearcall::Call& call, const nearcall::Request& request) override {
+    if (request.method != "Say") return (void)call.fail({Code::Unimplemented, "it only says"});
+    const auto item = request.decode<Item>();
+    CHECK(item.ok());
+    // One that does not run.
+    (void)say(*item);
+    call.end(nearcall::Result<Item>(nearcall::serve_by(call, say(*item))));
+  }
+  int running() const { return running_; }
+
+ private:
+  nearcall::Serving<Item> say(Item item) {
+    struct Running {
+      explicit Running(std::atomic<int>& all) : count(all) { count++; }
+      ~Running() { count--; }
+      std::atomic<int>& count;
+    } running(running_);
+    if (item.number == kRefused)
+      co_return nearcall::Status(Code::OutOfRange, "too many");
+    nearcall::DeferredCall& call = co_await nearcall::this_call;
+    CHECK(!call.is_cancelled() && call.remaining().has_value());
+    auto reply = co_await to_.async_call<Item>("Say", item);
+    CHECK(call.add_trailer("said-by", "a coroutine").ok());
+    if (item.number == kFailed) nearcall::detail::fail({Code::Aborted, "half way"});
+    if (item.number == kThrown) throw 7;
+    co_return reply;
+  }
+  const Caller& to_;
+  std::string set_;
+  std::atomic<int> running_{0};
+};
+
+void serve_as_coroutines(const Client& client, const Caller& to, const char* descriptors) {
+  std::ifstream file(descriptors, std::ios::binary);
+  auto relay = std::make_shared<Relay>(to, std::string(std::istreambuf_iterator<char>(file), {}));
+  const auto address = "unix:@nearcall-cpp-relay-" + std::to_string(getpid());
+  auto server = nearcall::Server::builder().register_service(relay).listen(address).start();
+  const auto caller = Caller::create(client, server->address().value(), "streams.v1.Streams");
+  std::vector<nearcall::Pending<Item>> started;
+  for (std::uint64_t number = 0; number < kCalls; number++)
+    started.push_back(caller->start<Item>("Say", Item(number)).value());
+  for (std::uint64_t number = 0; number < kCalls; number++) {
+    nearcall::Metadata beside;
+    CHECK(started[number].wait(&beside)->number == number);
+    CHECK(beside.trailer("said-by") == "a coroutine");
+  }
+  const auto say = [&caller](std::uint64_t number) {
+    return caller->call<Item>("Say", Item(number)).status().to_string();
+  };
+  CHECK(say(kRefused) == "OUT_OF_RANGE: too many");
+  CHECK(say(kFailed) == "ABORTED: half way");
+  CHECK(say(kThrown) == "INTERNAL: the service has thrown an exception");
+  CHECK(caller->call("Nothing", Item()).status().code() == Code::Unimplemented);
+  CHECK(server->drain(20s).ok() && server->stop().ok());
+  CHECK(relay->running() == 0);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  CHECK(count == 2);
+  CHECK(count == 3);
   nearcall::ClientOptions options;
   options.deadline = 20s;
   const auto client = Client::create(options).value();
@@ -290,6 +360,7 @@ int main(int count, char** arguments) {
   for (int now = anywhere; now < kCalls + kStreams; now = anywhere) anywhere.wait(now);
   misuse_steps(client, arguments[1]);
   destroy(client, caller, resumer);
+  serve_as_coroutines(client, caller, arguments[2]);
   // A callback in the place of a coroutine.
   std::atomic<bool> has_ended{false};
   auto pending = caller.start_notified<Item>("Say", Item(5), [&has_ended] {

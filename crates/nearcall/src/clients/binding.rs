@@ -138,6 +138,12 @@ impl Binding {
         }
     }
 
+    /// Returns the same for who does not keep the client open.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_current() && !self.core.shared.is_closed()
+    }
+
     /// Reads the result of a call that came over a shared connection.
     pub(crate) fn read_encoded<R: Message + Default>(
         &self,

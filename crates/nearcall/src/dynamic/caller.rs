@@ -13,7 +13,7 @@ use nearcall_channel::Loan;
 use super::Encoded;
 use super::description::{interface_from_descriptor_set, interface_named};
 use crate::address::Address;
-use crate::call::{ObjectRef, PendingCall};
+use crate::call::{ObjectRef, PendingCall, ThreadMethod};
 use crate::clients::Client;
 use crate::codec::Message;
 use crate::control::{DescribeReply, DescribeRequest, ServerCaller};
@@ -243,6 +243,19 @@ impl DynamicCaller {
     pub fn call(&self, method: &str, request: &impl Message) -> Result<Encoded, Status> {
         let method = self.method(method, MethodKind::Unary)?;
         self.object.call(method, request, |never: &NoService, _, _| match *never {})
+    }
+
+    /// Returns a method as this thread calls it over the connection that it has now, for calls that
+    /// follow each other closely. `None`: the method was not called in this thread before, or its
+    /// calls have options, are seen by interceptors, or need no connection of this thread.
+    pub fn thread_method(&self, method: &str) -> Option<ThreadMethod> {
+        let interface = self.known.current(self.object.generation())?;
+        self.object.thread_method(find(interface, method, MethodKind::Unary).ok()?)
+    }
+
+    /// Returns the object that it calls.
+    pub fn object(&self) -> &ObjectRef {
+        &self.object
     }
 
     /// Starts a call with one request and one reply, which is taken later.

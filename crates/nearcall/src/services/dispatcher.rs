@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::codec::{self, Body, Message};
+use crate::codec::{self, Body, Encoded, Message};
 use crate::connection::call_counts::ObjectCounters;
 use crate::interface::Interface;
 use crate::services::context::Context;
@@ -268,14 +268,26 @@ impl Incoming<'_> {
     ) {
         let context = self.context;
         let answer = codec::decode(self.body).map_err(|error| context.bad_request(&error));
-        match answer.and_then(|request: Q| serve(&context, &request)) {
-            Ok(_) if context.deadline_moment().has_passed() => {
-                context.fail(&Status::answered_late());
-            }
-            Ok(result) => context.reply(&result),
-            Err(_) if context.is_detached() => {}
-            Err(status) => context.fail(&status),
-        }
+        let answer = answer.and_then(|request: Q| serve(&context, &request));
+        end(context, answer);
+    }
+
+    /// Runs a method that reads the bytes of its request where they lie, and replies when it
+    /// returns, unless it has asked for a responder: nothing is copied or allocated on the way. For
+    /// services in other languages.
+    #[inline]
+    pub fn reply_encoded<R: Message>(
+        self,
+        serve: impl FnOnce(&Context<'_>, &[u8]) -> Result<R, Status>,
+    ) {
+        let context = self.context;
+        let answer = match self.body.whole_bytes() {
+            Some(request) => serve(&context, request),
+            None => codec::decode(self.body)
+                .map_err(|error| context.bad_request(&error))
+                .and_then(|request: Encoded| serve(&context, request.bytes())),
+        };
+        end(context, answer);
     }
 
     /// Runs a one-way method. What cannot be unmarshalled is dropped.
@@ -297,5 +309,18 @@ impl Incoming<'_> {
         let text = format!("{interface} has no method with the number {:#x}", self.method);
         let status = Status::unimplemented(text).with_lack(Lack::NoSuchMethod);
         self.context.fail(&status);
+    }
+}
+
+/// Ends a call whose method has returned.
+#[inline]
+fn end(context: Context<'_>, answer: Result<impl Message, Status>) {
+    match answer {
+        Ok(_) if context.deadline_moment().has_passed() => {
+            context.fail(&Status::answered_late());
+        }
+        Ok(result) => context.reply(&result),
+        Err(_) if context.is_detached() => {}
+        Err(status) => context.fail(&status),
     }
 }

@@ -112,6 +112,51 @@ fn a_caller_by_names_calls_every_shape() {
 }
 
 #[timed]
+fn a_method_that_a_thread_keeps_is_called_as_by_its_caller() {
+    let served = ServedStreams::start(Kind::Loop);
+    let client = Client::new();
+    let streams = DynamicCaller::new(&client, &served.address, STREAMS.name).unwrap();
+    assert!(streams.thread_method("Say").is_none(), "this thread has no connection yet");
+    let message = Encoded::new(&item(3, 100)).unwrap();
+    let long = Encoded::new(&item(4, 100_000)).unwrap();
+    assert_eq!(streams.call("Say", &message).unwrap(), message);
+    let say = streams.thread_method("Say").unwrap();
+    assert_eq!(say.name(), "Say");
+    for sent in [&message, &long, &message] {
+        assert_eq!(say.call::<_, Encoded>(streams.object(), sent).unwrap(), *sent);
+    }
+    let too_long = Encoded::from(vec![0; Limits::default().message_bytes_max as usize + 1]);
+    let refused = say.call::<_, Encoded>(streams.object(), &too_long).unwrap_err();
+    assert_eq!(refused, streams.call("Say", &too_long).unwrap_err());
+    assert!(streams.thread_method("Count").is_none(), "it has another shape");
+    let hurried = streams.with(CallOptions::new().deadline(Duration::from_secs(9)));
+    assert!(hurried.thread_method("Say").is_none(), "it has options");
+    assert!(say.is_current());
+    drop((hurried, streams, client));
+    assert!(!say.is_current());
+}
+
+#[timed]
+fn a_method_that_a_thread_keeps_ends_with_its_server() {
+    let (address, thread) = serve_bytes(ECHO, Empty);
+    let echo = DynamicCaller::new(&Client::new(), &address, ECHO.name).unwrap();
+    echo.call("Say", &Encoded::default()).unwrap();
+    let say = echo.thread_method("Say").unwrap();
+    let call = || say.call::<_, Encoded>(echo.object(), &Encoded::default());
+    assert_eq!(call(), Ok(Encoded::default()));
+    drop(thread);
+    expect_code(call(), Code::Unavailable);
+    assert!(!say.is_current());
+    let at = address.clone();
+    let (_thread, ()) = LoopThread::serve(Limits::default(), move |_, server| {
+        server.register(DynamicDispatcher::new(described(ECHO), Empty)).unwrap();
+        server.listen(&at).unwrap();
+    });
+    // As its caller, it finds the next server.
+    assert_eq!(call(), Ok(Encoded::default()));
+}
+
+#[timed]
 fn a_wrong_name_or_shape_is_named() {
     let served = ServedStreams::start(Kind::Loop);
     let client = Client::new();

@@ -7,11 +7,15 @@ mod hostile;
 pub(crate) mod kept;
 
 use std::cell::RefCell;
+use std::future::poll_fn;
+use std::task::Poll;
 
 use nearcall::client::Trust;
-use nearcall::detach;
+use nearcall::{CallContext, detach};
 
-use crate::echo::{Parcel, Receipt, Store, StoreCaller, StoreDispatcher};
+use crate::echo::{
+    Parcel, Receipt, Store, StoreAsync, StoreAsyncDispatcher, StoreCaller, StoreDispatcher,
+};
 use crate::stage::prelude::*;
 
 /// Does what the comments of `echo.proto` say.
@@ -134,6 +138,62 @@ fn a_mebibyte_comes_back_by_reference_to_a_client_that_trusts() {
     assert!(info.to_string().contains("over shm") && info.to_string().contains("trusted"));
     drop(reply);
     assert_eq!(client.connections()[0].slots_borrowed, Some(0));
+}
+
+/// Lends from a future, before and after it has waited.
+struct Later;
+
+impl StoreAsync for Later {
+    async fn put(&self, _: CallContext, _: Parcel) -> Result<Receipt, Status> {
+        Ok(Receipt::default())
+    }
+
+    async fn get(&self, context: CallContext, span: Span) -> Result<Parcel, Status> {
+        let lend = || -> Result<Bytes, Status> {
+            let mut loan = context.loan(span.ms as usize)?;
+            loan.fill(3);
+            Ok(loan.freeze())
+        };
+        let data = lend()?;
+        let mut has_waited = false;
+        poll_fn(|task| match std::mem::replace(&mut has_waited, true) {
+            true => Poll::Ready(()),
+            false => {
+                task.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
+        Ok(Parcel { data, more: vec![lend()?], ..Parcel::default() })
+    }
+
+    async fn forget(&self, _: CallContext, _: Span) -> Result<(), Status> {
+        Ok(())
+    }
+
+    async fn drop(&self, _: CallContext, _: Parcel) {}
+}
+
+#[test]
+fn an_async_service_lends_in_its_loop_and_copies_from_other_threads() {
+    for in_loop in [true, false] {
+        let server = Served::with(Limits::default(), "", move |_, server, _| {
+            let service = StoreAsyncDispatcher::new(Later);
+            let spawned = |task| drop(std::thread::spawn(move || block_on(task)));
+            let service = if in_loop { service } else { service.spawn_on(spawned) };
+            server.register(service).unwrap();
+        });
+        let (client, store) = store(&server, "?via=shm&trust=yes");
+        for _ in 0..3 {
+            let reply = store.get(&Span { ms: 1 << 20 }).unwrap();
+            assert_eq!(sum(&reply), 6 * MIB as u64);
+            let lent = |bytes: &Bytes| lies_in_segment(bytes.as_ptr().addr() as u64);
+            assert_eq!((lent(&reply.data), lent(&reply.more[0])), (in_loop, in_loop));
+        }
+        assert_eq!(client.connections()[0].slots_borrowed, Some(0), "all is given back");
+        let refused = store.get(&Span { ms: (4 << 20) + 1 }).unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    }
 }
 
 #[test]
