@@ -85,7 +85,7 @@ impl Border {
         text.to_str().map_err(no_text)
     }
 
-    /// Returns whether a text that ends with a zero is this one, which has none: false for null.
+    /// Returns whether a text that ends with a zero is this one, which has none: not null.
     #[inline]
     pub(crate) fn is_text(&self, at: *const c_char, text: &str) -> bool {
         // Here, so that it is not taken for a function of this library.
@@ -93,12 +93,12 @@ impl Border {
             fn strncmp(one: *const c_char, other: *const c_char, count: usize) -> c_int;
         }
         // SAFETY: the header asks for a text that ends with a zero, and no byte behind the first
-        // that differs from `text` is read; the last is read if all others are the same.
-        unsafe {
-            !at.is_null()
-                && strncmp(at, text.as_ptr().cast(), text.len()) == 0
-                && at.add(text.len()).read() == 0
+        // that differs from `text`, which has none, is read.
+        if at.is_null() || unsafe { strncmp(at, text.as_ptr().cast(), text.len()) } != 0 {
+            return false;
         }
+        // SAFETY: all bytes before it are those of `text`, so that the zero is not among them.
+        unsafe { at.wrapping_add(text.len()).read() == 0 }
     }
 
     /// Reads a text that may be missing.

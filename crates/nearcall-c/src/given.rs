@@ -46,13 +46,11 @@ fn give_copy(bytes: &[u8]) -> nearcall_bytes {
     if head.is_null() {
         handle_alloc_error(layout);
     }
-    // SAFETY: there is room for both, aligned for the length, in new memory.
-    let data = unsafe {
-        head.cast::<usize>().write(bytes.len());
-        let data = head.add(HEAD_BYTES);
-        data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-        data
-    };
+    // SAFETY: it is new memory, aligned for the length, with room for it.
+    unsafe { head.cast::<usize>().write(bytes.len()) };
+    let data = head.wrapping_add(HEAD_BYTES);
+    // SAFETY: behind the length there is room for all bytes, in other memory.
+    unsafe { data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     let owner = head.map_addr(|at| at | IS_COPIED).cast::<c_void>();
     nearcall_bytes { data, size: bytes.len(), owner }
 }
@@ -78,7 +76,9 @@ pub(crate) unsafe fn release(owner: *mut c_void) {
     }
     let head = owner.cast::<u8>().map_addr(|at| at & !IS_COPIED);
     // SAFETY: `give_copy` has made it and written the length, by the caller.
-    unsafe { dealloc(head, layout(head.cast::<usize>().read())) };
+    let size = unsafe { head.cast::<usize>().read() };
+    // SAFETY: as above, with this layout.
+    unsafe { dealloc(head, layout(size)) };
 }
 
 /// A reply on its way to C, as the runtime decodes it: its bytes.
