@@ -179,7 +179,7 @@ fn an_async_service_lends_in_its_loop_and_copies_from_other_threads() {
     for in_loop in [true, false] {
         let server = Served::with(Limits::default(), "", move |_, server, _| {
             let service = StoreAsyncDispatcher::new(Later);
-            let spawned = |task| drop(std::thread::spawn(move || block_on(task)));
+            let spawned = |task| drop(thread::spawn(move || block_on(task)));
             let service = if in_loop { service } else { service.spawn_on(spawned) };
             server.register(service).unwrap();
         });
