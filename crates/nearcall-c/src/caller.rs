@@ -44,9 +44,12 @@ struct KnownMethod {
     method: ThreadMethod,
 }
 
+/// Taken while it is called, and put back.
+type Place = Cell<Option<Box<KnownMethod>>>;
+
 /// Methods that a thread has called, each at a place that its caller and its name have.
 struct Methods {
-    places: [Cell<Option<KnownMethod>>; METHODS_MAX],
+    places: [Place; METHODS_MAX],
     /// `handles::freed` when they were noted.
     freed: Cell<u64>,
 }
@@ -63,7 +66,7 @@ thread_local! {
 
 impl Methods {
     #[inline]
-    fn place(&self, caller: nearcall_caller, name: *const c_char) -> &Cell<Option<KnownMethod>> {
+    fn place(&self, caller: nearcall_caller, name: *const c_char) -> &Place {
         // Fibonacci hashing: the middle of the product depends on all bits of the key.
         let key = (caller.id ^ name.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &self.places[(key >> 32) as usize % METHODS_MAX]
@@ -130,10 +133,8 @@ fn call_by_name(
     let name = at.text("method", method)?;
     let held = handles::get::<Caller>(caller.id)?;
     let reply = held.blocking.call(name, request)?;
-    let known = held.blocking.thread_method(name).map(|found| KnownMethod {
-        id: caller.id,
-        caller: Arc::downgrade(&held),
-        method: found,
+    let known = held.blocking.thread_method(name).map(|found| {
+        Box::new(KnownMethod { id: caller.id, caller: Arc::downgrade(&held), method: found })
     });
     let _ = METHODS.try_with(|methods| methods.place(caller, method).set(known));
     Ok(reply.into())
