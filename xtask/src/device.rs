@@ -25,8 +25,12 @@ const PROFILE: &str = "small";
 const PACKAGES: [&str; 2] = ["nearcall-host", "nearcall-bench-service"];
 
 /// The files of a build, below its directory.
-const FILES: [&str; 3] =
-    ["nearcall-host", "examples/nearcall-bench-service", "libnearcall_bench_service.so"];
+const FILES: [&str; 4] = [
+    "nearcall-host",
+    "nearcall-group",
+    "examples/nearcall-bench-service",
+    "libnearcall_bench_service.so",
+];
 
 /// The flags of the compiler by which the addresses that are relocated are a table of bits, which
 /// the C library has to know (glibc 2.36, musl 1.2.4). The usual table has 24 bytes for each.

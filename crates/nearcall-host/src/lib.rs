@@ -20,7 +20,7 @@
 //! `host/process.rs` for one process, `host/watch.rs` for the question whether a service is well,
 //! `host/log.rs` for the log, which a thread writes, and `host/service.rs` for being asked
 //! (`proto/nearcall/v1/host.proto`). `worker.rs` enters the process of a group of libraries, which
-//! `library.rs` and `library/` are.
+//! `library.rs` and `library/` are; `bin/nearcall-group.rs` is a program that is nothing else.
 //!
 //! The host binds the socket of each service and hands it over with exec (`socket_activation.rs` of
 //! `nearcall-os`); a process adopts it by listening at its address (`inherited.rs` of

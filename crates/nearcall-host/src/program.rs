@@ -19,7 +19,10 @@ use crate::{Config, Ending, HostOptions, run as run_host, run_worker};
 /// The name of the program.
 pub const PROGRAM: &str = "nearcall-host";
 
-/// The argument with which the program is the process of a group of libraries, whose host it is
+/// The program that is the process of a group of libraries, if it lies beside this one.
+pub const GROUP_PROGRAM: &str = "nearcall-group";
+
+/// The argument with which either program is the process of a group of libraries, whose host it is
 /// started by.
 pub const GROUP: &str = "--group";
 
@@ -157,8 +160,10 @@ fn host(arguments: &Arguments) -> Result<ExitCode, Failure> {
         )
         .into());
     }
-    // This program as it runs now, though its file may be replaced meanwhile.
-    let worker = vec!["/proc/self/exe".into(), GROUP.into()];
+    // Without the smaller one, this program as it runs now. Either file may be replaced meanwhile:
+    // what is said to a group only ever grows.
+    let worker = find_beside_self(GROUP_PROGRAM).map(PathBuf::into_os_string);
+    let worker = vec![worker.unwrap_or_else(|| "/proc/self/exe".into()), GROUP.into()];
     let gateway = vec![gateway, "gateway".into()];
     let options = HostOptions { worker, gateway, log: Box::new(print_line) };
     match run_host(config, options)? {

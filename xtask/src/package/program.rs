@@ -1,4 +1,4 @@
-//! The programs `nearcall` and `nearcall-host`, built, and laid out with what belongs to them.
+//! The programs of users, built, and laid out with what belongs to them.
 //!
 //! **Not here:** the packages that they go into (`debian.rs`, `archive.rs`, `image.rs`), the text
 //! of the manual pages and of the completions, which the program itself has.
@@ -16,7 +16,7 @@ pub(super) const GNU: &str = "x86_64-unknown-linux-gnu";
 /// Programs that need nothing but a kernel.
 pub(super) const STATIC: &str = "x86_64-unknown-linux-musl";
 /// The programs of users.
-const PROGRAMS: [&str; 2] = ["nearcall", "nearcall-host"];
+const PROGRAMS: [&str; 3] = ["nearcall", "nearcall-host", "nearcall-group"];
 /// What is called when a package is tried.
 pub(super) const EXAMPLE: &str = "thermostat";
 /// The unit of the host, as the book shows it.

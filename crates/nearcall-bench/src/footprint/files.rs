@@ -15,7 +15,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nearcall_bench_service::{LIBRARY, PROGRAM};
-use nearcall_host::program::PROGRAM as HOST;
+use nearcall_host::program::{GROUP_PROGRAM, PROGRAM as HOST};
 use nearcall_os::{clock, process};
 
 use super::elf;
@@ -76,7 +76,9 @@ impl ServiceFiles {
 impl Build {
     fn find(directories: &[PathBuf]) -> Result<Self, String> {
         let find = |name| find_newest(directories, name);
-        let (program, library, host) = (find(PROGRAM)?, find(LIBRARY)?, find(HOST)?);
+        let (program, library) = (find(PROGRAM)?, find(LIBRARY)?);
+        // As a host does: the smaller program, or the host's own.
+        let host = find(HOST).map(|host| find(GROUP_PROGRAM).unwrap_or(host))?;
         Ok(Self { program, library, host, needed: Vec::new() })
     }
 }
