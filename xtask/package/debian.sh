@@ -26,6 +26,7 @@ cd /trial
 fail() { echo "$1" >&2; exit 1; }
 expect() { case "$1" in *"$2"*) ;; *) fail "no $2 in: $1" ;; esac; }
 quietly() { "$@" >log 2>&1 || fail "$1: $(tail -c 300 log)"; }
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export DEBIAN_FRONTEND=noninteractive PYTHONPATH=/trial HOME=/tmp
 install_all() { quietly apt-get install -y -o APT::Sandbox::User=root -o APT::Install-Recommends=0 "$@"; }
 call() { nearcall call thermostat Thermostat/SetTarget "{\"celsius\": $1}"; }
@@ -38,7 +39,7 @@ wait_call() {
     done
 }
 
-find /usr /etc /var -xdev | sort >before
+find /usr /etc /var/lib -xdev | sort >before
 install_all ./old/*.deb
 mkdir -p /etc/nearcall
 cp house.toml /etc/nearcall/house.toml
@@ -89,7 +90,7 @@ wait "$server" || true
 
 dpkg -L nearcall libnearcall0 libnearcall-dev python3-nearcall | sort -u >installed
 quietly dpkg --purge nearcall libnearcall0 libnearcall-dev python3-nearcall
-find /usr /etc /var -xdev | sort >after
+find /usr /etc /var/lib -xdev | sort >after
 left=$(comm -13 before after | grep nearcall | head -5)
 [ -z "$left" ] || fail "these are left: $left"
 END
