@@ -1,7 +1,7 @@
-# Tries programs in a root that has nothing else: alone.sh ROOT EXAMPLE MAN
+# Tries programs in a root that has nothing else: alone.sh ROOT EXAMPLE linked|static
 #
-# ROOT has a `usr`; what its programs are linked to is added from this machine. All of it lies in
-# memory, in a name space of mounts that ends with this script.
+# ROOT has a `usr`; what its programs are linked to is added from this machine, or has to be nothing
+# if they are static. All of it lies in memory, in a name space of mounts that ends with this script.
 mount -t tmpfs root /mnt
 cp -a "$1/usr" /mnt/usr
 cp "$2" /mnt/usr/bin/thermostat
@@ -11,6 +11,11 @@ done | sort -u | while read -r file; do
     mkdir -p "/mnt$(dirname "$file")"
     cp -L "$file" "/mnt$file"
 done
+others=$(find /mnt/lib* -type f 2>/dev/null | wc -l)
+if [ "$3" = static ] && [ "$others" -gt 0 ]; then
+    echo "the programs are not static: they need $(ls /mnt/lib*)" >&2
+    exit 1
+fi
 mkdir -p /mnt/proc /mnt/dev /mnt/run /mnt/tmp /mnt/sys
 mount -t proc proc /mnt/proc
 mount -t sysfs sys /mnt/sys
@@ -45,7 +50,7 @@ expect "$bench" pipe
 expect "$bench" shm-futex
 [ -s /mnt/tmp/run.json ]
 for page in nearcall nearcall-bench nearcall-host; do
-    expect "$(MANPAGER=cat "$3" -M /mnt/usr/share/man "$page")" SYNOPSIS
+    expect "$(MANPAGER=cat man -M /mnt/usr/share/man "$page")" SYNOPSIS
 done
 echo tried:
-echo "in a root with $(find /mnt/lib* -type f 2>/dev/null | wc -l) other files: $(head -1 /mnt/tmp/version | cut -d' ' -f1,2), thermostat, bench latency, man"
+echo "in a root with $others other files: $(head -1 /mnt/tmp/version | cut -d' ' -f1,2), thermostat, bench latency, man"

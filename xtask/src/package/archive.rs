@@ -27,6 +27,6 @@ pub(super) fn make(places: &Places) -> io::Result<Vec<Made>> {
     let mut tar = Command::new("tar");
     tar.arg("-xzf").arg(&file).arg("--strip-components=1").arg("-C").arg(unpacked.join("usr"));
     succeed(&mut tar)?;
-    let tried = trial::alone(&unpacked, &programs, "man");
+    let tried = trial::alone(&unpacked, &programs);
     Ok(vec![Made { file, tried }])
 }

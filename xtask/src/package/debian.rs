@@ -148,7 +148,7 @@ pub(super) fn make(places: &Places) -> io::Result<Vec<Made>> {
         build(places, package, stage, "0.0.1", &old)?;
         made.push(build(places, package, stage, VERSION, &new)?);
     }
-    let alone = trial::alone(&stages[0].1, &programs, "man");
+    let alone = trial::alone(&stages[0].1, &programs);
     let installed = trial::debian(places, &old, &new, &programs);
     let tried = |first: bool| match (first, &alone) {
         (true, Ok(alone)) => installed.clone().map(|installed| format!("{alone}; {installed}")),

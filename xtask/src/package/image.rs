@@ -54,7 +54,7 @@ pub(super) fn make(places: &Places) -> io::Result<Vec<Made>> {
     let bundle = stage.join("bundle");
     umoci(&[&"unpack", &"--image", &image, &bundle])?;
     let root: &Path = &bundle.join("rootfs");
-    let tried = trial::alone(root, &programs, "man");
+    let tried = trial::alone(root, &programs);
     Ok(vec![Made { file, tried }])
 }
 

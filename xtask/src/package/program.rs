@@ -31,7 +31,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
 /// The directory of programs that were built.
 pub(super) struct Programs {
     pub(super) directory: PathBuf,
-    target: &'static str,
+    pub(super) target: &'static str,
 }
 
 impl Programs {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::Places;
-use super::program::Programs;
+use super::program::{Programs, STATIC};
 use crate::child::succeed;
 
 /// What is tried in a root of its own.
@@ -18,9 +18,11 @@ const ALONE: &str = include_str!("../../package/alone.sh");
 const DEBIAN: &str = include_str!("../../package/debian.sh");
 
 /// Tries the programs in `root`, to which what they are linked to is added: a service and its
-/// caller, a measurement, and the manual, which `man` shows.
-pub(super) fn alone(root: &Path, programs: &Programs, man: &str) -> Result<String, String> {
-    try_script(ALONE, &[root, &programs.example(), Path::new(man)])
+/// caller, a measurement, and the manual, which `man` of this machine shows. Static programs may be
+/// linked to nothing.
+pub(super) fn alone(root: &Path, programs: &Programs) -> Result<String, String> {
+    let kind = if programs.target == STATIC { "static" } else { "linked" };
+    try_script(ALONE, &[root, &programs.example(), Path::new(kind)])
 }
 
 /// Installs the packages in `old` over this machine, upgrades them to those in `new` while a host

@@ -20,28 +20,29 @@ pub(super) fn make(places: &Places) -> io::Result<Vec<Made>> {
     let built = built(places)?;
     let file = places.out.join(built.file_name().unwrap_or_default());
     fs::copy(&built, &file)?;
-    let tried = check(places, &file).map_err(|error| error.to_string());
+    let (file, tried) = match check(places, &file) {
+        Ok((file, tried)) => (file, Ok(tried)),
+        Err(error) => (file, Err(error.to_string())),
+    };
     Ok(vec![Made { file, tried }])
 }
 
-/// What the index of Python demands, and which systems the wheel fits.
-fn check(places: &Places, file: &Path) -> io::Result<String> {
+/// Checks what the index of Python demands, and names the wheel by the systems that it fits: its
+/// module alone may fit older ones than the program that was added to it. Returns the file.
+fn check(places: &Places, file: &Path) -> io::Result<(PathBuf, String)> {
     let python = places.target.join("languages/python/venv/bin/python");
-    let run = |words: &[&str]| succeed(Command::new(&python).args(["-m"]).args(words).arg(file));
-    succeed(Command::new(&python).args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "twine",
-        "auditwheel",
-    ]))?;
+    let run = |words: &[&str]| succeed(Command::new(&python).arg("-m").args(words).arg(file));
+    let tools = ["-m", "pip", "install", "--quiet", "twine", "auditwheel", "wheel"];
+    succeed(Command::new(&python).args(tools))?;
     run(&["twine", "check", "--strict"])?;
     let shown = run(&["auditwheel", "show"])?.replace('\n', " ");
     let start = "following platform tag: \"";
     let tag = shown.split_once(start).and_then(|(_, rest)| rest.split_once('"'));
-    let tag = tag.map_or("no tag of auditwheel", |(tag, _)| tag);
-    Ok(format!("installed, its examples run; twine: ok; fits {tag}"))
+    let (tag, _) = tag.ok_or_else(|| io::Error::other(format!("no tag: {shown}")))?;
+    let named = run(&["wheel", "tags", "--remove", "--platform-tag", tag])?;
+    let name = named.lines().last().unwrap_or_default().trim();
+    let tried = format!("installed, its examples run; twine: ok; fits {tag}");
+    Ok((file.with_file_name(name), tried))
 }
 
 /// Returns the wheel that the tests have built last.
