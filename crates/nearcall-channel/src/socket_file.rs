@@ -12,7 +12,7 @@
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -171,7 +171,7 @@ fn bind(path: &Path, access: SocketAccess, backlog: u16) -> io::Result<(OwnedFd,
 fn set_access(path: &Path, file: &OwnedFd, access: SocketAccess) -> io::Result<()> {
     let SocketAccess { mode, owner } = access;
     // Not by its path, which may name something else by now.
-    let held = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let held = descriptor::path(file)?;
     if let Some((uid, gid)) = owner {
         std::os::unix::fs::chown(&held, Some(uid), Some(gid)).map_err(|error| {
             let path = path.display();
@@ -315,7 +315,8 @@ fn hold(path: &Path) -> io::Result<OwnedFd> {
     let file = descriptor::hold_path(path).inspect_err(|_| {
         let _ = fs::remove_file(path);
     })?;
-    let metadata = fs::metadata(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let found = descriptor::path(&file).and_then(fs::metadata);
+    let metadata = found.inspect_err(|_| remove_own(path, &file))?;
     if metadata.file_type().is_socket() && metadata.uid() == process::user_id() {
         return Ok(file);
     }

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, fcntl_getfl, fcntl_setfl,
@@ -64,15 +64,33 @@ pub fn identity(file: impl AsFd) -> io::Result<(u64, u64)> {
     Ok((stat.st_dev, stat.st_ino))
 }
 
+/// Returns the path by which this process reaches just the file of a descriptor, also one that is
+/// held without being open. It is good as long as the descriptor is.
+///
+/// # Errors
+///
+/// `NotFound`: there is no `/proc`, which the text says.
+pub fn path(held: impl AsFd) -> io::Result<PathBuf> {
+    if !Path::new("/proc/self/fd").exists() {
+        let text = "there is no /proc, by which open files are reached: mount it";
+        return Err(io::Error::new(io::ErrorKind::NotFound, text));
+    }
+    Ok(path_if_mounted(held))
+}
+
+/// As [`path`] without its check, for whoever says what to do without `/proc`.
+pub(crate) fn path_if_mounted(held: impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", held.as_fd().as_raw_fd()))
+}
+
 /// Gives a file that [`hold_path`] has returned one more name.
 ///
 /// # Errors
 ///
-/// ENOENT: it has no name any more, or the directory of `path` is not there. EXDEV: that is on
+/// As for [`path`]. ENOENT: it has no name any more, or the directory of `path` is not there. EXDEV: that is on
 /// another file system. EEXIST: something is there.
 pub fn link(held: impl AsFd, path: &Path) -> io::Result<()> {
-    let file = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
-    Ok(rustix::fs::linkat(CWD, file, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+    Ok(rustix::fs::linkat(CWD, self::path(held)?, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 /// Returns whether a file has an access list beside its mode, whose mask the mode shows in the
@@ -94,12 +112,11 @@ pub fn has_access_list(path: &Path) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// EACCES: the file belongs to another user. ENOENT: there is no `/proc`.
+/// As for [`path`]. EACCES: the file belongs to another user.
 pub fn touch(held: impl AsFd) -> io::Result<()> {
-    let path = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let times = Timestamps { last_access: now, last_modification: now };
-    Ok(utimensat(CWD, path, &times, AtFlags::empty())?)
+    Ok(utimensat(CWD, path(held)?, &times, AtFlags::empty())?)
 }
 
 /// Sends `bytes` and duplicates of `fds` as one message; waits while the socket is full.

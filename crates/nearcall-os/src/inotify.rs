@@ -7,13 +7,14 @@
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
+use crate::descriptor;
 use crate::fork::Epoch;
 
 /// Bytes that are read at once: some hundred short names.
@@ -78,10 +79,10 @@ impl Inotify {
     ///
     /// # Errors
     ///
-    /// As for [`watch_directory`](Self::watch_directory). ENOENT: there is no `/proc`.
+    /// As for [`watch_directory`](Self::watch_directory) and [`descriptor::path`].
     pub fn watch_file(&self, file: impl AsFd) -> io::Result<WatchId> {
         self.epoch.check()?;
-        let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+        let path = descriptor::path(file)?;
         let flags = WatchFlags::ATTRIB | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
         inotify::add_watch(&self.fd, path, flags).map(WatchId).map_err(explain)
     }
@@ -248,7 +249,7 @@ mod tests {
         let directory = Directory::make("held");
         let path = directory.0.join("held");
         fs::write(&path, "").unwrap();
-        let held = crate::descriptor::hold_path(&path).unwrap();
+        let held = descriptor::hold_path(&path).unwrap();
         let inotify = Inotify::create().unwrap();
         let watch = inotify.watch_file(&held).unwrap();
         let of_directory = inotify.watch_name_of_directory(&directory.0).unwrap();

@@ -6,14 +6,14 @@
 //! **Not here:** pages that travel without a copy (`vmsplice.rs`), waiting (`poll.rs`).
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags, mkfifoat, open, openat, unlinkat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 
 use crate::deadline::Deadline;
-use crate::descriptor::{none_if_blocked, set_nonblocking};
+use crate::descriptor::{self, none_if_blocked, set_nonblocking};
 use crate::poll::{Interest, poll_one};
 use crate::seam;
 
@@ -150,7 +150,7 @@ pub fn try_write(pipe: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
 ///
 /// EACCES or EROFS when the directory cannot be written.
 pub fn create_unlinked_fifo(directory: impl AsFd) -> io::Result<OwnedFd> {
-    let name = crate::descriptor::random_name(".nearcall-fifo-")?;
+    let name = descriptor::random_name(".nearcall-fifo-")?;
     mkfifoat(&directory, &name, Mode::RUSR | Mode::WUSR)?;
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = openat(&directory, &name, flags, Mode::empty());
@@ -166,9 +166,9 @@ pub fn create_unlinked_fifo(directory: impl AsFd) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// ENXIO for the writing end while the reading end is not open. ENOENT without /proc.
+/// As for [`descriptor::path`]. ENXIO for the writing end while the reading end is not open.
 pub fn fifo_open(fifo: BorrowedFd<'_>, end: End) -> io::Result<OwnedFd> {
-    let path = format!("/proc/self/fd/{}", fifo.as_raw_fd());
+    let path = descriptor::path(fifo)?;
     let access = match end {
         End::Read => OFlags::RDONLY,
         End::Write => OFlags::WRONLY,

@@ -17,11 +17,11 @@
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::process;
+use crate::{descriptor, process};
 
 /// Permissions by which others than the owner could change a file.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -134,7 +134,7 @@ pub(crate) fn open_trusted(path: &Path, flags: i32) -> Result<(File, Metadata), 
 ///
 /// Why there is none.
 pub(crate) fn trusted_path(fd: BorrowedFd<'_>, file: Identity) -> Result<PathBuf, String> {
-    let path = fs::read_link(descriptor_path(fd));
+    let path = fs::read_link(descriptor::path_if_mounted(fd));
     let path = path.map_err(|error| format!("its path is not known: {error}"))?;
     let read = |path: &Path| {
         let found = fs::symlink_metadata(path);
@@ -153,11 +153,6 @@ pub(crate) fn trusted_path(fd: BorrowedFd<'_>, file: Identity) -> Result<PathBuf
         }
     }
     Ok(path)
-}
-
-/// Returns the path that names a file as long as its descriptor is open.
-pub(crate) fn descriptor_path(fd: BorrowedFd<'_>) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
 /// Returns whether files of this user may run.
@@ -201,7 +196,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "starts processes")]
     fn a_program_runs_by_its_descriptor_where_others_can_replace_it_and_a_script_does_not() {
-        let name = crate::descriptor::random_name("nearcall-program-").unwrap();
+        let name = descriptor::random_name("nearcall-program-").unwrap();
         let directory = Directory(std::env::temp_dir().join(name));
         fs::create_dir(&directory.0).unwrap();
         let (program, script) = (directory.0.join("sh"), directory.0.join("script"));

@@ -26,8 +26,9 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd, retry_o
 use rustix::net::{SocketAddrUnix, SocketType, getpeername, getsockname, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::descriptor;
 use crate::process::{Child, DescriptorLimit, die_with};
-use crate::program::{self, ProgramFile};
+use crate::program::ProgramFile;
 use crate::signal::{self, SignalSet};
 use crate::socket::Kind;
 
@@ -123,7 +124,7 @@ impl InheritedSocket {
         {
             return Ok(None);
         }
-        crate::descriptor::set_nonblocking(borrowed, true)?;
+        descriptor::set_nonblocking(borrowed, true)?;
         // SAFETY: it is open, and the protocol gives it to this process, which takes it once: this
         // value is the only one with its number.
         Ok(Some(unsafe { OwnedFd::from_raw_fd(self.number) }))
@@ -347,7 +348,7 @@ impl Exec {
             Some((None, file)) => {
                 // Above all targets.
                 let file = fcntl_dupfd_cloexec(file, first)?;
-                let path = program::descriptor_path(file.as_fd());
+                let path = descriptor::path_if_mounted(&file);
                 (c_string(path.as_os_str())?, Some(file))
             }
         };
@@ -435,7 +436,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn only_sockets_with_an_address_and_without_close_on_exec_are_found() {
-        let name = crate::descriptor::random_name("nearcall-os-").unwrap().into_bytes();
+        let name = descriptor::random_name("nearcall-os-").unwrap().into_bytes();
         let listener = socket::unix_listen(UnixAddress::Abstract(&name), 1).unwrap();
         let (datagrams, _other) = socket::unix_pair(Kind::Datagram).unwrap();
         // Other programs that are started meanwhile get these for as long as they run.

@@ -7,9 +7,10 @@
 //! **Not here:** fragments (`stream.rs`), reading and writing (`pipe.rs`).
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 
+use nearcall_os::descriptor;
 use nearcall_os::pipe::{End, create_unlinked_fifo, fifo_open};
 
 use crate::error::{OpenError, Unsupported};
@@ -62,9 +63,9 @@ pub(crate) fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Accep
 
 /// Opening something else by its descriptor could wait, or touch a device.
 fn expect_fifo(held: BorrowedFd<'_>) -> Result<(), OpenError> {
-    let path = format!("/proc/self/fd/{}", held.as_raw_fd());
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.file_type().is_fifo() => Ok(()),
+    let found = descriptor::path(held).and_then(std::fs::metadata);
+    match found.map_err(OpenError::doing("looking at a FIFO"))? {
+        metadata if metadata.file_type().is_fifo() => Ok(()),
         _ => Err(OpenError::bad_parts("no FIFO")),
     }
 }
@@ -82,5 +83,5 @@ fn how_now(wait: WaitPolicy) -> HowNow {
 }
 
 fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, OpenError> {
-    nearcall_os::descriptor::duplicate(fd).map_err(OpenError::doing("keeping a FIFO"))
+    descriptor::duplicate(fd).map_err(OpenError::doing("keeping a FIFO"))
 }

@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::LoadError;
+use crate::descriptor;
 use crate::platform::ELF_MACHINE;
 pub(super) use crate::program::Identity;
 use crate::program::{self, identity};
@@ -69,7 +70,7 @@ impl LibraryFile {
 
     /// Returns the path that names the file as long as its descriptor is open.
     pub(super) fn descriptor_path(&self) -> PathBuf {
-        program::descriptor_path(self.fd.as_fd())
+        descriptor::path_if_mounted(&self.fd)
     }
 
     pub(super) fn identity(&self) -> Identity {

@@ -1,4 +1,5 @@
-//! No space on the device: a small `/dev/shm`, as containers have it, and a full runtime directory.
+//! File systems that lack something: a small `/dev/shm`, as containers have it, a full runtime
+//! directory, no `/proc`.
 
 use nearcall_os::ptrace::Errno;
 
@@ -7,7 +8,7 @@ use crate::namespaces;
 use crate::served::Served;
 use crate::support::prelude::*;
 
-pub(crate) const ROLES: &[Role] = &[("r17", |_| without_space())];
+pub(crate) const ROLES: &[Role] = &[("r17", |_| without_space()), ("r17_proc", |_| without_proc())];
 
 /// Longer than `/dev/shm` there.
 const LARGE: usize = 3 << 20;
@@ -37,6 +38,27 @@ fn r17_a_small_dev_shm_is_enough_and_a_full_runtime_directory_is_an_error() {
                      export NEARCALL_RUNTIME_DIR=/dev/shm/full";
     let test = "r17_a_small_dev_shm_is_enough_and_a_full_runtime_directory_is_an_error";
     let Some(mut process) = namespaces::start(test, &["-m"], setup, "r17", "none") else {
+        return;
+    };
+    println!("{}", process.hear("done"));
+    process.finish();
+}
+
+/// Neither mode nor owner of a socket's file can be set by its descriptor there.
+fn without_proc() {
+    let event_loop = EventLoop::new().unwrap();
+    let path = std::env::temp_dir().join(format!("nearcall-r17-{:016x}", fastrand::u64(..)));
+    let address = format!("unix:{}", path.display());
+    let error = Server::new(&event_loop).listen(&address).unwrap_err().to_string();
+    assert!(error.contains("there is no /proc") && error.contains("mount it"), "{error}");
+    assert!(!path.exists(), "half started: {}", path.display());
+    report(&format!("done {error}"));
+}
+
+#[timed]
+fn r17_a_missing_proc_is_named() {
+    let (test, setup) = ("r17_a_missing_proc_is_named", "mount -t tmpfs tmpfs /proc");
+    let Some(mut process) = namespaces::start(test, &["-m"], setup, "r17_proc", "none") else {
         return;
     };
     println!("{}", process.hear("done"));
