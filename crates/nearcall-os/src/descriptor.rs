@@ -78,7 +78,7 @@ pub fn path(held: impl AsFd) -> io::Result<PathBuf> {
     Ok(path_if_mounted(held))
 }
 
-/// As [`path`] without its check, for whoever says what to do without `/proc`.
+/// As [`path()`] without its check, for whoever says what to do without `/proc`.
 pub(crate) fn path_if_mounted(held: impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", held.as_fd().as_raw_fd()))
 }
@@ -87,8 +87,8 @@ pub(crate) fn path_if_mounted(held: impl AsFd) -> PathBuf {
 ///
 /// # Errors
 ///
-/// As for [`path`]. ENOENT: it has no name any more, or the directory of `path` is not there. EXDEV: that is on
-/// another file system. EEXIST: something is there.
+/// As for [`path()`]. ENOENT: it has no name any more, or the directory of `path` is not there.
+/// EXDEV: that is on another file system. EEXIST: something is there.
 pub fn link(held: impl AsFd, path: &Path) -> io::Result<()> {
     Ok(rustix::fs::linkat(CWD, self::path(held)?, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
@@ -112,7 +112,7 @@ pub fn has_access_list(path: &Path) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// As for [`path`]. EACCES: the file belongs to another user.
+/// As for [`path()`]. EACCES: the file belongs to another user.
 pub fn touch(held: impl AsFd) -> io::Result<()> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let times = Timestamps { last_access: now, last_modification: now };
