@@ -75,7 +75,7 @@ pub fn advise(requirements: &Requirements, runs: &[&Run]) -> Result<Advice, Refu
     if eligible.is_empty() {
         return Err(Refusal::impossible(requirements));
     }
-    if runs.windows(2).any(|pair| pair[0].machine.id != pair[1].machine.id) {
+    if runs.windows(2).any(|pair| !pair[0].machine.is_same(&pair[1].machine)) {
         return Err(Refusal::Machines);
     }
     let mut judged = judge(requirements, &eligible, runs);

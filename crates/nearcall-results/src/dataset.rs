@@ -3,12 +3,11 @@
 //! **Invariants:** a run's place in the directory follows from its content (`dataset/identity.rs`),
 //! so there is no list of the runs that could go out of step with them; runs of two machines never
 //! lie in one directory and are never averaged. `dataset/store.rs` takes runs in, `dataset/rows.rs`
-//! is the table and `dataset/export.rs` writes it; `dataset/import.rs` reads the archives of
-//! another program. How runs look is in `report`. For people: docs/book/src/reference/data.md.
+//! is the table and `dataset/export.rs` writes it. How runs look is in `report`. For people:
+//! docs/book/src/reference/data.md.
 
 mod export;
 mod identity;
-pub mod import;
 pub mod rows;
 mod store;
 

@@ -12,7 +12,7 @@
 //! `run.rs` and `run/` are the stored model, `findings/` the documents about clocks and memory,
 //! `stats/`, `histogram.rs` and `noise.rs` the figures and their grades. `machine/` and
 //! `topology.rs` make the record of a machine from texts of `/proc` and `/sys`, those of the
-//! running machine or those of an archive. `shape.rs`, `route.rs`, `load.rs` and `sizes.rs` are the
+//! running machine or those of a test. `shape.rs`, `route.rs`, `load.rs` and `sizes.rs` are the
 //! words of the command line that stored runs have too. A figure of a cell is one row of
 //! `run/fact.rs` (name, unit, column, value, launches, which way is better), which headline, flat
 //! table, columns, curves and answers read.
@@ -28,7 +28,7 @@
 //! - `compare/`: did it become slower? Ratios with intervals, corrected for many cells;
 //!   `stats/two_samples.rs` decides.
 //! - `dataset/`: what do many runs show? A directory of runs, its flat table (`rows.rs`) as CSV and
-//!   JSON lines, archives of other programs (`import/`).
+//!   JSON lines.
 //! - `advise/`: which mechanism to use? Requirements exclude (`needs.rs`, `candidates.rs`),
 //!   evidence is collected and judged (`evidence.rs`, `judge.rs`), ranked (`rank.rs`) and explained
 //!   (`reasons.rs`); `trace.rs` counts recorded traffic. The blind test is `examples/advise_check`

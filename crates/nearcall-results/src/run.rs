@@ -17,9 +17,7 @@ mod times;
 
 use serde::{Deserialize, Serialize};
 
-pub use beside::{
-    AtRest, Breakdown, Budget, Imported, Matrix, Part, Verdict, WaitComparison, WaitRatio,
-};
+pub use beside::{AtRest, Breakdown, Budget, Matrix, Part, Verdict, WaitComparison, WaitRatio};
 pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement,
     ROOM_BYTES, Skipped,
@@ -59,9 +57,6 @@ pub struct Run {
     pub partial: bool,
     /// Why it was cut short.
     pub partial_reason: Option<String>,
-    /// Where the figures come from, if this program did not measure them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub imported: Option<Imported>,
     /// Where it ran.
     pub machine: Machine,
     /// What was asked for.

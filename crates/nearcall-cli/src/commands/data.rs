@@ -1,12 +1,9 @@
-//! `nearcall data`: has runs taken in, exported and imported.
+//! `nearcall data`: has runs taken in and exported.
 
-use std::fs::File;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
-use nearcall_results::dataset::import::import;
 use nearcall_results::dataset::{
     Arrival, DataSet, Exported, Format, Outcome, StoreError, StoreProblem, export,
 };
@@ -48,13 +45,6 @@ pub(crate) enum DataCommand {
     /// Reads every run. Exit code: 1 if a file is no run, or lies in the wrong directory.
     #[command(before_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
-
-    /// Convert an archive of the public ipc-bench data set to a run
-    ///
-    /// The run is stored in the data set, with warnings about what is known to be wrong with its
-    /// figures. Nothing is unpacked. An archive with names that lead out of it is refused.
-    #[command(before_help = IMPORT_EXAMPLES)]
-    Import(ImportArgs),
 }
 
 /// The data set, and the form of the output.
@@ -102,26 +92,10 @@ pub(crate) struct ExportArgs {
     pub(crate) which: WhichArgs,
 }
 
-/// Options of `data import`.
-#[derive(Debug, Args)]
-pub(crate) struct ImportArgs {
-    /// The archive, in the form of the ipc-bench data set
-    #[arg(value_name = "FILE.tar.gz")]
-    pub(crate) archive: PathBuf,
-
-    /// Store the run in this file and not in the data set
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) which: WhichArgs,
-}
-
 pub(super) fn run(args: &DataArgs) -> anyhow::Result<End> {
     match &args.verb {
         DataCommand::Add(args) => add(args),
         DataCommand::Export(args) => write_table(args),
-        DataCommand::Import(args) => import_archive(args),
     }
 }
 
@@ -205,11 +179,6 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Text of a run cannot reach the terminal as anything but text.
-fn clean(text: &str) -> String {
-    text.chars().take(TEXT_CHARS_MAX).flat_map(char::escape_debug).collect()
-}
-
 fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
     if args.parquet.is_some() {
         let text = "--parquet: Parquet files are not written; use --csv FILE or --jsonl FILE, \
@@ -254,62 +223,10 @@ fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-fn import_archive(args: &ImportArgs) -> anyhow::Result<End> {
-    let path = &args.archive;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let file = File::open(path).with_context(|| path.display().to_string())?;
-    let run = import(file, &name).with_context(|| path.display().to_string())?;
-    let (stored, outcome) = match &args.out {
-        Some(out) => {
-            run.save(out).with_context(|| format!("cannot store in {}", out.display()))?;
-            (out.clone(), "stored")
-        }
-        None => {
-            let data = data_set(&args.which)?;
-            let arrival = data.add_run(&run, path)?;
-            (data.directory().join(&arrival.place), word(arrival.outcome))
-        }
-    };
-    if args.which.format.json {
-        output::json(&imported(&run, &stored, outcome))?;
-        return Ok(End::Done);
-    }
-    let mut text = Document::default();
-    let figures = format!("{} figures of {}", run.cells.len(), clean(&run.machine.cpu_model));
-    text.wrap(&format!("{outcome:<10} "), stored.display().to_string());
-    text.wrap("", figures);
-    for warning in &run.warnings {
-        text.wrap("warning    ", sanitize(warning));
-    }
-    output::result(&text.text(style()))?;
-    Ok(End::Done)
-}
-
-fn imported(run: &nearcall_results::run::Run, stored: &Path, outcome: &str) -> serde_json::Value {
-    json!({
-        "schema": "nearcall.data-import/1",
-        "file": stored.display().to_string(),
-        "outcome": outcome,
-        "machine_id": run.machine.id,
-        "cells": run.cells.len(),
-        "lines_refused": run.imported.as_ref().map_or(0, |imported| imported.lines_refused),
-        "warnings": run.warnings,
-    })
-}
-
-/// As [`clean`], for our own sentences, which quote what was escaped already.
-fn sanitize(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
-}
-
-/// Characters of a text of a run that are shown.
-const TEXT_CHARS_MAX: usize = 100;
-
 const EXAMPLES: &str = "\
 Examples:
   nearcall data add run.json                     add a run
-  nearcall data export --jsonl cells.jsonl       one row per cell
-  nearcall data import i5-m580.tar.gz            a result of ipc-bench";
+  nearcall data export --jsonl cells.jsonl       one row per cell";
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -323,8 +240,3 @@ Examples:
   nearcall data export --csv cells.csv
   nearcall data export --jsonl cells.jsonl --dir shared-data
   duckdb -c \"SELECT machine_id, count(*) FROM 'cells.jsonl' GROUP BY 1\"";
-
-const IMPORT_EXAMPLES: &str = "\
-Examples:
-  nearcall data import i5-m580.tar.gz
-  nearcall data import i5-m580.tar.gz --out i5-m580.json";

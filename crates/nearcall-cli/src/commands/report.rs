@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use nearcall_results::dataset::rows::csv;
-use nearcall_results::report::figure::{self, Shown};
+use nearcall_results::report::figure::figures;
 use nearcall_results::report::hosts::{Host, hosts};
 use nearcall_results::report::markdown::markdown;
 use nearcall_results::report::page::{PageFacts, Summary, page, quoted, summary};
@@ -192,14 +192,8 @@ fn report_files(args: &ReportArgs, hosts: &[Host<'_>], written: &[String]) -> an
 fn document<'a>(hosts: &[Host<'_>], written: &'a [String]) -> Document<'a> {
     let machines = hosts.iter().enumerate();
     let machines = machines.map(|(index, host)| summary(host, index, hosts.len())).collect();
-    let figures = figure::figures(hosts).into_iter().map(|shown| match shown {
-        Shown::Figure(figure) => {
-            FigureFacts { id: figure.id, title: figure.title, missing: None, command: None }
-        }
-        Shown::Missing { id, title, reason, command } => {
-            FigureFacts { id, title, missing: Some(reason), command: Some(command) }
-        }
-    });
+    let drawn = hosts.iter().enumerate().flat_map(|(index, host)| figures(host, index));
+    let figures = drawn.map(|figure| FigureFacts { id: figure.id, title: figure.title });
     Document { schema: "nearcall.report/1", machines, figures: figures.collect(), written }
 }
 
@@ -217,10 +211,6 @@ struct Document<'a> {
 struct FigureFacts {
     id: String,
     title: String,
-    /// Why there is none.
-    missing: Option<String>,
-    /// What to run so that there is one.
-    command: Option<String>,
 }
 
 /// Results of other commands, by the word in their schema.
@@ -239,7 +229,6 @@ const EXAMPLES: &str = "\
 Examples:
   nearcall report run.json -o report.html
   nearcall report all.json calls.json -o report.html
-  nearcall report run.json libraries.json -o report.html  beside other libraries
   nearcall report here.json there.json -o both.html       two machines
   nearcall report run.json --markdown - >> $GITHUB_STEP_SUMMARY
   nearcall report run.json --csv - | head -3";

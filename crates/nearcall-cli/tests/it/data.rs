@@ -146,36 +146,9 @@ fn wrong_words_and_missing_folders_are_told_apart() {
         (&["data", "export"], 2, "--csv <FILE>"),
         (&["data", "export", "--parquet", "x"], 2, "use --csv FILE or --jsonl FILE"),
         (&["data", "export", "--csv", "x", "--dir", "none"], 1, "none: no such directory"),
-        (&["data", "import", "none.tar.gz"], 1, "none.tar.gz: No such file"),
     ] {
         let ended = folder.run(words);
         assert_eq!(ended.code, Some(code), "{words:?} {ended:?}");
         assert!(ended.stderr.contains(message), "{words:?} {ended:?}");
     }
 }
-
-#[test]
-fn an_archive_that_is_none_is_refused_and_a_small_one_is_imported() {
-    let folder = Folder::new();
-    fs::write(folder.path().join("x.tar.gz"), "no archive").unwrap();
-    let ended = folder.run(&["data", "import", "x.tar.gz"]);
-    assert_eq!(ended.stderr, "error: x.tar.gz: not a gzip file\n");
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-    let made = folder.path().join("made.tar.gz");
-    fs::write(&made, ARCHIVE).unwrap();
-    let ended = folder.run(&["data", "import", "made.tar.gz", "--out", "made.json"]);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
-    assert!(ended.stdout.contains("5 figures of Invented"), "{ended:?}");
-    assert!(ended.stdout.contains("warning    times were printed in steps"), "{ended:?}");
-    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{ended:?}");
-    let run = Run::load(&folder.path().join("made.json")).unwrap();
-    assert_eq!(run.imported.unwrap().file, "made.tar.gz");
-    let found = json(&folder, &["data", "import", "made.tar.gz"]);
-    assert_eq!((&found["schema"], &found["cells"]), (&"nearcall.data-import/1".into(), &5.into()));
-    assert_eq!((&found["outcome"], &found["lines_refused"]), (&"added".into(), &1.into()));
-    let shown = folder.run(&["show", "made.json"]);
-    assert!(shown.code == Some(0) && shown.stdout.contains("ipc-bench-pipe"), "{shown:?}");
-}
-
-/// The archive of the fuzzer's corpus, compressed.
-const ARCHIVE: &[u8] = include_bytes!("data/archive.tar.gz");

@@ -63,7 +63,7 @@ fn the_facts_as_json_have_raw_units() {
     let found = &document["machines"][0]["answers"][0]["found"];
     assert_eq!((&found["value"], &found["unit"]), (&8_760.0.into(), &"ns".into()));
     assert!(document["machines"][0]["answers"][0]["advice"].is_object());
-    assert!(document["figures"].as_array().is_some_and(|figures| !figures.is_empty()));
+    assert!(document["figures"].is_array(), "{document}");
 }
 
 #[test]

@@ -107,10 +107,12 @@ fn choice(rows: &[Row], standings: &[Position], main: &[usize]) -> Option<usize>
 /// What a choice asks of the user beside its cost; less is better, the first field first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Burden {
-    /// Servers refuse it unless they are told to offer it.
-    pub(super) must_be_offered: bool,
+    /// It is not what a program gets that asks for nothing.
+    pub(super) is_no_default: bool,
     /// It keeps a CPU busy while it waits.
     pub(super) spins: bool,
+    /// Servers refuse it unless they are told to offer it.
+    pub(super) must_be_offered: bool,
     /// A hostile peer can interfere.
     trusts_peer: bool,
     /// An end that is killed can leave a lock or an object behind.
@@ -121,12 +123,18 @@ impl Burden {
     pub(super) fn of(candidate: Candidate) -> Self {
         let can = candidate.mechanism.capabilities();
         Self {
-            must_be_offered: !candidate.mechanism.offered_by_default(),
+            is_no_default: !is_default(candidate),
             spins: candidate.spins(),
+            must_be_offered: !candidate.mechanism.offered_by_default(),
             trusts_peer: !can.isolation,
             needs_care: !can.kill_safe || !can.vanishes_with_both,
         }
     }
+}
+
+/// Nearcall's own channel as it comes.
+fn is_default(candidate: Candidate) -> bool {
+    candidate.mechanism == OURS && candidate.wait == WaitPolicy::Adaptive
 }
 
 /// The row of the least cost. Rows are compared with one of them, then with the cheapest of those.
@@ -185,20 +193,16 @@ fn ratio(own: &Value, other: &Value) -> (f64, Option<f64>) {
     ((own.value / other.value).ln(), half)
 }
 
-/// Orders two that cost the same and burden the user as much: nearcall's own channel as it comes,
-/// then what takes less CPU time, then what stands first in the table of mechanisms.
+/// Orders two that cost the same and burden the user as much: what takes less CPU time, then what
+/// stands first in the table of mechanisms.
 fn tie_break(a: &Row, b: &Row) -> std::cmp::Ordering {
-    let is_other = |row: &Row| {
-        let Candidate { mechanism, wait } = row.candidate;
-        mechanism != OURS || wait != WaitPolicy::Adaptive
-    };
     let cpu = |row: &Row| row.value(Objective::Cpu).map_or(f64::INFINITY, |cpu| cpu.value);
     let place = |row: &Row| {
         let Candidate { mechanism, wait } = row.candidate;
         let among = mechanism.waits().iter().position(|&one| one == wait);
         (Mechanism::all().position(|one| one == mechanism), among)
     };
-    is_other(a).cmp(&is_other(b)).then(cpu(a).total_cmp(&cpu(b))).then(place(a).cmp(&place(b)))
+    cpu(a).total_cmp(&cpu(b)).then(place(a).cmp(&place(b)))
 }
 
 /// A smaller difference in cost does not matter.
@@ -329,26 +333,26 @@ mod tests {
             row(mechanism, wait, Value { value: ns, spread, launches: Vec::new() })
         };
         let choice = |rows: &[Row]| rows[rank(rows, &weights)[0].row].candidate.to_string();
-        // Offered by default before what has to be named, which sleeps or not.
+        // What a program gets that asks for nothing, before all else.
+        for (other, wait) in [(Shm, Spin), (ShmSpin, Spin), (UnixStream, Block), (Cma, Block)] {
+            let rows = [vague(other, wait, 1_000.0), vague(Shm, Adaptive, 1_400.0)];
+            assert_eq!(choice(&rows), "shm adaptive");
+        }
+        // Then what sleeps, whether it has to be named or not.
+        assert_eq!(
+            choice(&[vague(Shm, Spin, 1_000.0), vague(Vmsplice, Block, 1_400.0)]),
+            "vmsplice block"
+        );
+        // Then what servers offer.
         assert_eq!(
             choice(&[vague(Cma, Block, 1_000.0), vague(UnixStream, Block, 1_400.0)]),
             "unix-stream block"
         );
         assert_eq!(choice(&[vague(ShmSpin, Spin, 1_000.0), vague(Shm, Spin, 1_400.0)]), "shm spin");
-        // Then what sleeps.
-        assert_eq!(
-            choice(&[vague(Shm, Spin, 1_000.0), vague(Shm, Adaptive, 1_400.0)]),
-            "shm adaptive"
-        );
-        assert_eq!(
-            choice(&[vague(ShmSpin, Spin, 1_000.0), vague(Vmsplice, Block, 1_400.0)]),
-            "vmsplice block"
-        );
         // Of as light ones what measured better, unless that is next to nothing.
         let offered = [
             vague(Cma, Block, 900.0),
             vague(UnixDgram, Block, 1_000.0),
-            vague(Shm, Adaptive, 1_400.0),
             vague(UnixStream, Block, 1_030.0),
         ];
         assert_eq!(choice(&offered), "unix-dgram block");

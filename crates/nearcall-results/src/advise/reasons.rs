@@ -74,17 +74,19 @@ fn why_not_cheapest(choice: &Row, cheapest: &Row, standing: &Position) -> String
         false => "which these launches cannot tell from chance; more of them (`--time`) may",
     };
     let (least, burden) = (Burden::of(own), Burden::of(other));
-    let why = if burden.must_be_offered && !least.must_be_offered {
+    let why = if burden.is_no_default && !least.is_no_default {
+        "The choice is what a program gets that asks for nothing.".to_owned()
+    } else if burden.spins && !least.spins {
+        "The choice keeps no CPU busy while it waits.".to_owned()
+    } else if burden.must_be_offered && !least.must_be_offered {
         format!(
             "Servers offer {} by default, and {} only if told to.",
             own.mechanism, other.mechanism
         )
-    } else if burden.spins && !least.spins {
-        "The choice keeps no CPU busy while it waits.".to_owned()
     } else if least < burden {
         "The choice relies less on the other end.".to_owned()
     } else {
-        "Of equals nearcall's own channel comes first, then what takes less CPU time.".to_owned()
+        "Of equals what takes less CPU time comes first.".to_owned()
     };
     format!("{other} measured {by} better, {matters}. {why}")
 }

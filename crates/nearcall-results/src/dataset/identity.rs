@@ -3,9 +3,8 @@
 //!
 //! **Invariants:** the name follows from what is published of the run and this program knows, and
 //! from nothing else. The same run with and without its host name, or with the path it was stored
-//! at, has one name; so has the same archive under another name. The hash distinguishes runs and
-//! proves nothing. The published text keeps fields that this program does not know, and the digits
-//! of every number.
+//! at, has one name. The hash distinguishes runs and proves nothing. The published text keeps
+//! fields that this program does not know, and the digits of every number.
 
 use std::collections::BTreeMap;
 
@@ -32,10 +31,6 @@ pub fn place(run: &Run) -> String {
 pub fn run_id(run: &Run) -> String {
     let mut run = run.clone();
     UNKNOWN.clone_into(&mut run.machine.state.host_name);
-    if let Some(imported) = &mut run.imported {
-        imported.file.clear();
-        run.settings.arguments.clear();
-    }
     for argument in &mut run.settings.arguments {
         *argument = without_directories(argument);
     }
@@ -43,8 +38,8 @@ pub fn run_id(run: &Run) -> String {
 }
 
 /// What the run is a run of, in one word: "tour", "calls", "budgets", "waits", "matrix", "pace",
-/// "gap", "burst", "clients", "threads", "start", "switches", "studies", "libraries", "import";
-/// "empty" without a cell.
+/// "gap", "burst", "clients", "threads", "start", "switches", "studies", "libraries"; "empty"
+/// without a cell.
 #[must_use]
 pub fn kind_of_run(run: &Run) -> &'static str {
     let first = run.cells.first().or(run.study_cells.first()).or(run.floors.first());
@@ -52,7 +47,6 @@ pub fn kind_of_run(run: &Run) -> &'static str {
         return "empty";
     };
     match run {
-        _ if run.imported.is_some() => "import",
         _ if !run.study_cells.is_empty() => "studies",
         _ if !run.library_cells.is_empty() => "libraries",
         _ if !run.budgets.is_empty() => "budgets",
@@ -133,7 +127,7 @@ fn without_directories(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Cell, Imported, Kind, Machine, Settings};
+    use crate::run::{Cell, Kind, Machine, Settings};
 
     fn run() -> Run {
         let machine = Machine { id: "0123456789abcdef".to_owned(), ..Machine::default() };
@@ -157,11 +151,6 @@ mod tests {
         assert_ne!(id(|run| run.cells[0].count = 1), same);
         let stored = id(|run| run.settings.arguments = vec!["/srv/alice/a.json".into()]);
         assert_eq!(id(|run| run.settings.arguments = vec!["/tmp/a.json".into()]), stored);
-        let archive = id(|run| run.imported = Some(Imported::default()));
-        let other = Imported { file: "other.tar.gz".into(), ..Imported::default() };
-        let mut renamed = run();
-        (renamed.imported, renamed.settings.arguments) = (Some(other), vec!["other".into()]);
-        assert_eq!(run_id(&renamed), archive);
     }
 
     #[test]

@@ -134,16 +134,6 @@ impl DataSet {
         Ok(arrivals)
     }
 
-    /// Takes one run in that is no file yet; `from` is what it was made of.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`]; the data set is as it was then.
-    pub fn add_run(&self, run: &Run, from: &Path) -> Result<Arrival, StoreError> {
-        self.check(&mut Machines::default(), run, from)?;
-        self.take_in(run, &run.to_json(), from, false)
-    }
-
     /// Refuses a run that has no place in this data set.
     fn check(&self, machines: &mut Machines, run: &Run, file: &Path) -> Result<(), StoreError> {
         let id = &run.machine.id;

@@ -7,6 +7,7 @@
 //! shows what is in `figure.rs`.
 
 pub mod axis;
+pub mod heat;
 pub mod lines;
 pub mod mark;
 pub mod plane;
@@ -58,15 +59,6 @@ pub fn num(value: f64) -> String {
     let text = format!("{value:.1}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
     if short == "-0" { "0".to_owned() } else { short.to_owned() }
-}
-
-/// Lines of text from this height on.
-fn remark(lines: &[String], top: f64) -> Markup {
-    html! {
-        @for (index, line) in lines.iter().enumerate() {
-            text class="muted" x="0" y=(num(top + index as f64 * 15.0)) { (line) }
-        }
-    }
 }
 
 /// A path through these places, from the first to the last.

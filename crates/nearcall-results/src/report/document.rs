@@ -125,7 +125,7 @@ impl Document {
                 caption = text.trim();
                 match text.starts_with(' ') {
                     true => html! {},
-                    false => html! { h3 id={ (id) "-" (at) } { (plain(text)) } },
+                    false => html! { h4 id={ (id) "-" (at) } { (plain(text)) } },
                 }
             }
             Block::Line(text) | Block::Answer(text) => html! { p { (plain(text)) } },
@@ -135,8 +135,7 @@ impl Document {
                 label => html! { p { (mark(label)) " " (plain(text)) } },
             },
             Block::Table(grid) => {
-                let table = Table::new(&format!("{id}-t{at}"), plain(caption), grid).in_order();
-                html! { details.paper { summary { (plain(caption)) } (table) } }
+                html! { (Table::new(&format!("{id}-t{at}"), plain(caption), grid)) }
             }
         });
         let blocks: Vec<Markup> = blocks.collect();

@@ -43,20 +43,21 @@ pub struct Entry<'a> {
 /// [`Mismatch`] if two runs cannot stand in one table.
 pub fn hosts(runs: &[Run]) -> Result<Vec<Host<'_>>, Mismatch> {
     check(&runs.iter().collect::<Vec<_>>())?;
-    let mut order: Vec<&str> = Vec::new();
+    let mut machines: Vec<Vec<&Run>> = Vec::new();
     for run in runs {
-        if !order.contains(&run.machine.id.as_str()) {
-            order.push(&run.machine.id);
+        match machines.iter_mut().find(|of_it| of_it[0].machine.is_same(&run.machine)) {
+            Some(of_it) => of_it.push(run),
+            None => machines.push(vec![run]),
         }
     }
-    Ok(order.into_iter().map(|id| host(runs, id)).collect())
+    Ok(machines.into_iter().map(host).collect())
 }
 
-fn host<'a>(runs: &'a [Run], id: &str) -> Host<'a> {
-    let mut of_it: Vec<&Run> = runs.iter().filter(|run| run.machine.id == id).collect();
+/// `of_it` has at least one run.
+fn host(mut of_it: Vec<&Run>) -> Host<'_> {
     // Stable: of runs of one second the one that was given first counts.
     of_it.sort_by_key(|run| std::cmp::Reverse(run.started_unix_s));
-    let mut found: BTreeMap<CellKey, Entry<'a>> = BTreeMap::new();
+    let mut found: BTreeMap<CellKey, Entry<'_>> = BTreeMap::new();
     let mut superseded = 0;
     for &run in &of_it {
         for (key, cell) in run.keyed_cells() {

@@ -5,12 +5,13 @@
 //! figure stands with interval and grade. The whole report is `report/page.rs`.
 
 use super::columns::{self, Column};
-use super::hosts::{Entry, Host};
+use super::figure::smallest;
+use super::hosts::Host;
 use super::number;
-use super::page::{Advised, Summary, studies, summary, verdict_columns};
+use super::page::{Advised, Summary, summary};
 use super::table::class_words;
-use super::table::grid::{Align, Grid};
-use crate::run::{Cell, Definition, List, Rhythm};
+use super::table::grid::{Align, Grid, clean};
+use crate::run::{Cell, ClaimVerdict, StudyResult};
 use crate::visible::is_hidden;
 
 /// Renders machine after machine: what it is, what is fast, and tables. Ends with a line break.
@@ -64,42 +65,53 @@ fn machine(host: &Host<'_>, summary: &Summary) -> String {
     let studies = studies(host);
     if !studies.is_empty() {
         lines.push("### Claims of published studies on this machine\n".to_owned());
-        let studies = studies.iter().map(|(_, study)| *study);
-        lines.push(table(&columns::table(&verdict_columns(), studies)));
+        lines.push(table(&columns::table(&verdict_columns(), studies.iter().copied())));
     }
     lines.join("\n") + "\n"
 }
 
-/// Round trips of the smallest message, the fastest first.
-fn smallest<'a>(host: &Host<'a>) -> Vec<&'a Cell> {
-    let wanted = |entry: &&Entry<'_>| {
-        let key = &entry.key;
-        let steady = key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady;
-        key.list == List::Cells
-            && steady
-            && key.load == "idle"
-            && matches!(key.caller.as_str(), "" | "blocking" | "loop")
-            && !key.by_reference
-            && matches!(key.shape.as_str(), "echo" | "call")
-    };
-    let found = || host.entries.iter().filter(wanted).map(|entry| entry.cell);
-    let least = found().map(|cell| cell.message_bytes).min();
-    let mut cells: Vec<&Cell> = found().filter(|cell| Some(cell.message_bytes) == least).collect();
-    let by = |cell: &Cell| cell.headline().map_or(f64::INFINITY, |found| found.value);
-    cells.sort_by(|a, b| by(a).total_cmp(&by(b)));
-    cells
-}
-
-const COLUMNS: [Column<Cell>; 8] = [
+/// The columns of the smallest round trips; a phone shows the first four.
+pub(super) const COLUMNS: [Column<Cell>; 10] = [
     columns::NAME.named("mechanism"),
     columns::WAIT,
+    columns::MEDIAN,
+    columns::GRADE,
+    columns::INTERVAL,
+    columns::P99,
+    columns::CPU.named("CPU, both ends"),
+    columns::TO_FLOOR,
     columns::SIZE,
     Column::words("where", 0, |cell| class_words(&cell.placement.class)),
-    columns::MEDIAN,
-    columns::INTERVAL,
-    columns::TO_FLOOR,
-    columns::GRADE,
 ];
+
+/// Each study once, from the latest run that has it.
+fn studies<'a>(host: &Host<'a>) -> Vec<&'a StudyResult> {
+    let mut found: Vec<&StudyResult> = Vec::new();
+    for study in host.runs.iter().flat_map(|run| &run.studies) {
+        if found.len() < STUDIES_MAX && found.iter().all(|seen| seen.study != study.study) {
+            found.push(study);
+        }
+    }
+    found.sort_by_key(|study| (study.number.is_empty(), &study.number));
+    found
+}
+
+/// How many claims of a study there are, and what became of them.
+fn verdict_columns() -> [Column<StudyResult>; 6] {
+    fn count(study: &StudyResult, verdict: ClaimVerdict) -> String {
+        study.verdicts.iter().filter(|judged| judged.verdict == verdict).count().to_string()
+    }
+    [
+        Column::words("study", 0, |study| {
+            clean(&format!("{} {}", study.number, study.study)).trim().to_owned()
+        }),
+        Column::figure("claims", 0, |study| study.verdicts.len().to_string()),
+        Column::figure("confirmed", 0, |study| count(study, ClaimVerdict::Confirmed)),
+        Column::figure("refuted", 0, |study| count(study, ClaimVerdict::Refuted)),
+        Column::figure("inconclusive", 0, |study| count(study, ClaimVerdict::Inconclusive)),
+        Column::figure("skipped", 0, |study| count(study, ClaimVerdict::Skipped)),
+    ]
+}
 
 /// The rows of a grid as a table.
 pub(crate) fn table(grid: &Grid) -> String {
@@ -145,6 +157,9 @@ const LEGEND: &str = "Grades: A undisturbed to D, where something else ran on th
 /// A comment with more rows is not read.
 const ROWS_MAX: usize = 40;
 const WARNINGS_MAX: usize = 20;
+
+/// There are five, and what compares them; a file may claim more.
+const STUDIES_MAX: usize = 20;
 
 /// Longer than any sentence of ours.
 const TEXT_CHARS_MAX: usize = 600;

@@ -21,12 +21,12 @@ mod head;
 mod libraries;
 mod overview;
 mod squares;
-pub(in crate::report) mod studies;
+mod studies;
 mod traffic;
 mod waits;
 
 pub use cells::class_words;
-pub(in crate::report) use cells::load_achieved;
+pub(in crate::report) use squares::{CPUS_MAX, classes};
 
 use super::document::Document;
 use super::lines::Style;
@@ -37,21 +37,30 @@ use crate::run::Run;
 /// A run that has several placements, or more sizes than fit, is rendered as by [`details`].
 #[must_use]
 pub fn table(run: &Run, style: Style) -> String {
+    document(run).text(style)
+}
+
+/// The same for a page.
+pub(in crate::report) fn document(run: &Run) -> Document {
     let mut out = Document::default();
     head::print_short(&mut out, run);
     out.blank();
     match form_of(run) {
         Some(form) => (form.print)(&mut out, run, false),
         None if overview::print(&mut out, run) => {}
-        None => return details(run, style),
+        None => return full_document(run),
     }
     print_end(&mut out, run);
-    out.text(style)
+    out
 }
 
 /// Renders every cell of the run, with intervals and marks. Ends with a line break.
 #[must_use]
 pub fn details(run: &Run, style: Style) -> String {
+    full_document(run).text(style)
+}
+
+fn full_document(run: &Run) -> Document {
     let mut out = Document::default();
     head::print(&mut out, run);
     out.blank();
@@ -70,7 +79,7 @@ pub fn details(run: &Run, style: Style) -> String {
         }
     }
     print_end(&mut out, run);
-    out.text(style)
+    out
 }
 
 /// What was not measured, and the answer.
@@ -94,7 +103,7 @@ fn form_of(run: &Run) -> Option<&'static Form> {
     FORMS.iter().find(|form| (form.is_of)(run))
 }
 
-const FORMS: [Form; 9] = [
+const FORMS: [Form; 8] = [
     Form {
         is_of: |run| !run.studies.is_empty(),
         print: studies::print,
@@ -106,12 +115,6 @@ const FORMS: [Form; 9] = [
         print: |out, run, _| budgets::print(out, run),
         answer: budgets::answer,
         is_whole: false,
-    },
-    Form {
-        is_of: |run| run.imported.is_some() && !run.cells.is_empty(),
-        print: |out, run, _| squares::print_imported(out, run),
-        answer: |_| String::new(),
-        is_whole: true,
     },
     Form {
         is_of: |run| !run.libraries.is_empty(),

@@ -189,16 +189,3 @@ pub struct Part {
     /// How long it takes.
     pub ns: Option<f64>,
 }
-
-/// Where an imported run comes from. Its figures are as that program published them, by its own
-/// definitions and with its own defects; the run's warnings name those.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Imported {
-    /// Whose files: "ipc-bench".
-    pub form: String,
-    /// The name of the file that it was read from, without its directory.
-    pub file: String,
-    /// Lines of results that could not be read.
-    pub lines_refused: u64,
-}

@@ -6,7 +6,7 @@
 //! compare is in `compare.rs`.
 //!
 //! **Invariant:** one table, picture or ranking has one definition of its times. *Checked by*
-//! `definitions_never_share_a_table`, `definitions_never_share_a_table_of_the_page`.
+//! `definitions_never_share_a_table`.
 
 use std::fmt;
 

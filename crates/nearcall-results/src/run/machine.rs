@@ -93,6 +93,27 @@ impl Machine {
         self.id = format!("{:016x}", fnv1a(text.as_bytes()));
     }
 
+    /// Whether two records are of one machine: processor, CPUs, caches and memory are the same, and
+    /// no host name says otherwise. Another kernel, governor or limit does not make another
+    /// machine. Of machines whose processor is unknown the ids decide.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let facts = |machine: &Self| {
+            let Self { cpu_model, architecture, cpus, topology, caches, numa_nodes, .. } =
+                machine.clone();
+            (cpu_model, architecture, cpus, topology, caches, numa_nodes)
+        };
+        let hosts = [self, other].map(|machine| machine.state.host_name.as_str());
+        let one_host = hosts[0] == hosts[1] || hosts.contains(&UNKNOWN) || hosts.contains(&"");
+        // A kernel reserves a little of it, each another part.
+        let memory = match [self.memory_bytes, other.memory_bytes] {
+            [Some(one), Some(two)] => one.abs_diff(two) <= one / MEMORY_PART,
+            [one, two] => one == two,
+        };
+        let known = !matches!(self.cpu_model.as_str(), "" | UNKNOWN);
+        facts(self) == facts(other) && memory && one_host && (known || self.id == other.id)
+    }
+
     pub(crate) fn boost_words(&self) -> &'static str {
         self.boost.map_or("boost unknown", |on| if on { "boost on" } else { "boost off" })
     }
@@ -146,6 +167,9 @@ impl Default for MachineState {
     }
 }
 
+/// Of one machine the memory that two kernels report differs by less than one part in so many.
+const MEMORY_PART: u64 = 100;
+
 /// What stands where a text could not be found out.
 pub const UNKNOWN: &str = "unknown";
 
@@ -177,6 +201,41 @@ mod tests {
         machine.cpus = Some(2);
         machine.set_id();
         assert_ne!(machine.id, first);
+    }
+
+    #[test]
+    fn another_kernel_is_no_other_machine_and_one_name_does_not_make_one_of_two() {
+        let machine = Machine {
+            cpu_model: "EPYC".to_owned(),
+            memory_bytes: Some(25_276_510_208),
+            id: "a".to_owned(),
+            ..Machine::default()
+        };
+        let with = |change: fn(&mut Machine)| {
+            let mut other = Machine { id: "b".to_owned(), ..machine.clone() };
+            change(&mut other);
+            machine.is_same(&other)
+        };
+        assert!(with(|other| other.kernel = "Linux 7".to_owned()));
+        assert!(with(|other| other.memory_bytes = Some(25_276_063_744)));
+        // The same name, and the same id.
+        for change in [
+            (|other| other.memory_bytes = Some(8 << 30)) as fn(&mut Machine),
+            |other| other.cpus = Some(64),
+            |other| other.caches = vec!["L3 1 MiB".to_owned()],
+            |other| other.memory_bytes = None,
+        ] {
+            let mut other = machine.clone();
+            change(&mut other);
+            assert!(!machine.is_same(&other));
+        }
+        let mut named = [machine.clone(), machine.clone()];
+        named[0].state.host_name = "one".to_owned();
+        assert!(named[0].is_same(&named[1]));
+        named[1].state.host_name = "two".to_owned();
+        assert!(!named[0].is_same(&named[1]));
+        let unknown = ["a", "b"].map(|id| Machine { id: id.to_owned(), ..Machine::default() });
+        assert!(!unknown[0].is_same(&unknown[1]) && unknown[0].is_same(&unknown[0].clone()));
     }
 
     #[test]

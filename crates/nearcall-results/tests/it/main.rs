@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod dataset;
-mod dataset_import;
 mod figures;
 mod figures_random;
 mod page_reader;

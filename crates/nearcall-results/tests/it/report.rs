@@ -11,7 +11,7 @@ use nearcall_results::noise::Grade;
 use nearcall_results::report::hosts::hosts;
 use nearcall_results::report::markdown::markdown;
 use nearcall_results::report::page::{PageFacts, page};
-use nearcall_results::run::{Cell, Definition, Kind, RttNs, Run};
+use nearcall_results::run::{Cell, Kind, Run};
 
 use crate::page_reader::{Tag, tags};
 use crate::table::{check_golden, empty, full, latency, made_up};
@@ -51,12 +51,12 @@ fn first_screen(tags: &[Tag]) -> String {
     let told = ["kicker", "lead", "question", "figure", "trust", "words", "use", "definition"];
     for tag in tags {
         let told = tag.name == "p" && told.iter().any(|class| tag.has_class(class));
+        if tag.name == "table" {
+            break;
+        }
         if told || matches!(tag.name.as_str(), "h1" | "dt" | "dd") {
             out.push_str(tag.text.trim());
             out.push('\n');
-        }
-        if tag.name == "nav" {
-            break;
         }
     }
     out
@@ -132,16 +132,18 @@ fn every_page_is_well_built() {
 
 /// `UPDATE_EXPECT=1` writes the page to `docs/report.html`, which shows people what a report is.
 #[test]
-fn the_stored_runs_of_one_machine_give_a_page_of_at_most_700_kilobytes() {
+fn the_stored_runs_of_one_machine_give_one_machine_and_at_most_500_kilobytes() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let files = ["runs", "rivals"].map(|folder| std::fs::read_dir(docs.join(folder)).unwrap());
     let mut paths: Vec<_> = files.into_iter().flatten().map(|file| file.unwrap().path()).collect();
-    paths.retain(|path| !path.file_name().unwrap().to_str().unwrap().starts_with("xeon-"));
+    // The tour ran on an EPYC with other caches.
+    let of_it = |name: &str| name.starts_with("epyc-") && name != "epyc-2cpu-tour.json";
+    paths.retain(|path| of_it(path.file_name().unwrap().to_str().unwrap()));
     paths.sort();
     let runs: Vec<Run> = paths.iter().map(|path| Run::load(path).unwrap()).collect();
     let facts = PageFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: "nearcall report docs/rivals/*.json docs/runs/epyc-*.json -o report.html"
+        command: "nearcall report docs/rivals/*.json docs/runs/epyc-2cpu-[!t]*.json -o report.html"
             .to_owned(),
     };
     let page = page(&hosts(&runs).unwrap(), &facts);
@@ -149,7 +151,9 @@ fn the_stored_runs_of_one_machine_give_a_page_of_at_most_700_kilobytes() {
         std::fs::write(docs.join("report.html"), &page).unwrap();
     }
     check_structure(&page);
-    assert!(page.len() <= 700_000, "{} bytes", page.len());
+    // Kernels of several versions ran on it.
+    assert!(page.contains("This machine") && !page.contains("Machine 2"));
+    assert!(page.len() <= 500_000, "{} bytes", page.len());
 }
 
 #[test]
@@ -174,17 +178,10 @@ fn names_of_strangers_stay_text() {
     let runs = [run, study];
     let page = page_of(&runs);
     let tags = check_structure(&page);
-    assert_eq!(tags.iter().filter(|tag| tag.name == "script").count(), 1);
-    assert_eq!(page.matches("<script").count(), 1);
+    assert!(tags.iter().all(|tag| tag.name != "script"));
+    assert!(!page.contains("<script"));
     let short = markdown(&hosts(&runs).unwrap());
     assert!(!short.contains('<') && !short.contains('\u{1b}'), "{short}");
-}
-
-#[test]
-fn a_run_without_floors_says_so() {
-    let mut run = full();
-    run.floors.clear();
-    assert!(page_of(&[run]).contains("These runs have no floors"));
 }
 
 #[test]
@@ -217,12 +214,30 @@ fn machines_stand_beside_each_other_and_are_never_averaged() {
 }
 
 #[test]
-fn definitions_never_share_a_table_of_the_page() {
-    let mut run = full();
-    run.cells[0].definition = Definition::RttHalf;
-    run.cells[2].rtt_ns = Some(RttNs { p50: Some(1.0), ..RttNs::default() });
-    let page = page_of(&[run]);
-    let tags = tags(&page);
-    let table = |id| &tags.iter().find(|tag| tag.get("id") == Some(id)).unwrap().text;
-    assert!(table("cells-rtt_half").contains("pipe") && !table("cells-rtt").contains("pipe"));
+fn what_answers_nothing_has_no_card_and_no_empty_part() {
+    let page = page_of(&[made_up("studies")]);
+    let tags = check_structure(&page);
+    let heads: Vec<&str> =
+        tags.iter().filter(|tag| tag.name == "h3").map(|tag| tag.text.trim()).collect();
+    assert_eq!(heads, ["All runs"]);
+    assert!(tags.iter().all(|tag| !tag.has_class("card") && tag.name != "figure"));
+    assert!(page.contains("confirmed"), "its claims are there");
+}
+
+#[test]
+fn two_hundred_runs_stay_one_page() {
+    let runs: Vec<Run> =
+        (0..200).map(|at| Run { started_unix_s: 1_795_000_000 + at, ..full() }).collect();
+    let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
+    let tags = check_structure(&page);
+    assert_eq!(tags.iter().filter(|tag| tag.has_class("run")).count(), 60);
+    assert!(page.contains("140 earlier runs") && page.len() < 1_500_000, "{}", page.len());
+}
+
+#[test]
+fn two_machines_under_one_name_stay_two() {
+    let mut other = full();
+    other.machine.memory_bytes = Some(1 << 30);
+    let page = page_of(&[full(), other]);
+    assert!(page.contains("IPC on 2 machines") && page.contains("Machines side by side"));
 }

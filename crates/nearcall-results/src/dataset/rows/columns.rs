@@ -22,15 +22,12 @@ pub const COLUMNS: &[Column] = &[
     text("container", "The container, or none", |l| l.run.machine.container.as_str().into()),
     text("governor", "Who sets the clock frequency", |l| l.run.machine.governor.as_str().into()),
     // The run.
-    text("source", "native: measured by nearcall; imported: by another program", source),
     text("run_file", "Where the run lies in a data set; its name has a hash of it", |l| {
         l.run_file.into()
     }),
-    text(
-        "run_kind",
-        "What was measured: tour, calls, waits, matrix, studies, import and others",
-        |l| crate::dataset::kind_of_run(l.run).into(),
-    ),
+    text("run_kind", "What was measured: tour, calls, waits, matrix, studies and others", |l| {
+        crate::dataset::kind_of_run(l.run).into()
+    }),
     whole("run_started_unix_s", "When the run began, seconds since 1970 (UTC)", |l| {
         l.run.started_unix_s.into()
     }),
@@ -188,10 +185,6 @@ fn named(text: &str) -> Value {
     Some(text).filter(|text| !text.is_empty()).into()
 }
 
-fn source(line: &Line<'_>) -> Value {
-    if line.run.imported.is_some() { "imported" } else { "native" }.into()
-}
-
 fn touch(line: &Line<'_>) -> Value {
     // Runs of before there was a choice.
     if line.run.settings.touch.is_empty() {
@@ -214,10 +207,8 @@ fn rhythm(rhythm: Rhythm) -> &'static str {
     }
 }
 
-/// The column with the figure that stands for the cell, as `Cell::headline` chooses it; the mean
-/// where another program published nothing else.
+/// The column with the figure that stands for the cell, as `Cell::headline` chooses it.
 fn statistic(line: &Line<'_>) -> Value {
-    let has_figure = |fact: &Fact| (fact.of)(line.cell).is_some();
-    let statistics = [line.cell.main_fact(), &fact::MEAN];
-    statistics.into_iter().find(|fact| has_figure(fact)).map(|fact| fact.name).into()
+    let fact = line.cell.main_fact();
+    (fact.of)(line.cell).map(|_| fact.name).into()
 }

@@ -9,8 +9,8 @@ use crate::report::number::Unit;
 /// One direction of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// How numbers are spread.
-    pub scale: Scale,
+    /// The first and the last number, both above 0; numbers between are spread by logarithm.
+    pub ends: [f64; 2],
     /// What they are.
     pub unit: Unit,
     /// The axis in words, with its unit or definition.
@@ -19,15 +19,6 @@ pub struct Axis {
     pub ticks: Vec<f64>,
     /// Whether 0, which a logarithm does not have, stands alone in front of the axis.
     pub zero: bool,
-}
-
-/// How numbers are spread over an axis.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Scale {
-    /// By their logarithm, from the first to the last, both above 0.
-    Log([f64; 2]),
-    /// Shares of a whole: each nine as wide as the one before, up to this share below 1.
-    Nines(f64),
 }
 
 /// A place on an axis with its text.
@@ -58,16 +49,8 @@ impl Axis {
         let (low, high) = ((low / room).max(LOW), (high * room).min(HIGH));
         // One value, or values that hardly differ, need an axis that does not exaggerate.
         let widen = (SPAN_MIN / (high / low)).max(1.0).sqrt();
-        let scale = Scale::Log([low / widen, high * widen]);
-        Some(Self { scale, unit, title: title.to_owned(), ticks: Vec::new(), zero: false })
-            .map(|axis| Self { zero: zero && unit.is_binary(), ..axis })
-    }
-
-    /// Shares up to `share_max`, as tails of distributions are drawn.
-    pub(crate) fn nines(title: &str, share_max: f64) -> Self {
-        let share = if share_max.is_finite() { share_max.clamp(0.5, 0.999_999) } else { 0.5 };
-        let scale = Scale::Nines(share);
-        Self { scale, unit: Unit::Ratio, title: title.to_owned(), ticks: Vec::new(), zero: false }
+        let (ends, zero) = ([low / widen, high * widen], zero && unit.is_binary());
+        Some(Self { ends, unit, title: title.to_owned(), ticks: Vec::new(), zero })
     }
 
     /// Ticks exactly where something was measured, if these are few enough to be read.
@@ -81,33 +64,21 @@ impl Axis {
         self
     }
 
-    /// The same axis with room for 0 in front of it.
-    pub(crate) fn with_zero(mut self) -> Self {
-        self.zero = matches!(self.scale, Scale::Log(_));
-        self
-    }
-
     /// `value`, or the end of the axis beyond which it lies. `None` if it is no number.
     #[must_use]
     pub fn within(&self, value: f64) -> Option<f64> {
-        match self.scale {
-            Scale::Log([low, high]) if !value.is_nan() => Some(value.clamp(low, high)),
-            Scale::Nines(max) if !value.is_nan() => Some(value.clamp(0.0, max)),
-            _ => None,
-        }
+        let [low, high] = self.ends;
+        (!value.is_nan()).then(|| value.clamp(low, high))
     }
 
     /// Where `value` stands.
     #[must_use]
     pub fn place(&self, value: f64) -> Option<f64> {
-        let at = match self.scale {
-            Scale::Log([low, high]) if drawable(value) => {
-                (value.ln() - low.ln()) / (high.ln() - low.ln())
-            }
-            Scale::Log(_) if self.zero && value == 0.0 => return Some(ZERO_AT),
-            Scale::Nines(max) if (0.0..=1.0).contains(&value) => nines(value) / nines(max),
-            _ => return None,
-        };
+        if self.zero && value == 0.0 {
+            return Some(ZERO_AT);
+        }
+        let [low, high] = self.ends.map(f64::ln);
+        let at = drawable(value).then(|| (value.ln() - low) / (high - low))?;
         let inside = at.is_finite() && (-1e-9..=1.0 + 1e-9).contains(&at);
         let from = if self.zero { ZERO_ROOM } else { 0.0 };
         inside.then(|| from + at.clamp(0.0, 1.0) * (1.0 - from))
@@ -116,18 +87,9 @@ impl Axis {
     /// The ticks, at most about `count_max`, ascending.
     #[must_use]
     pub fn ticks(&self, count_max: usize) -> Vec<Tick> {
-        let values = match self.scale {
-            _ if !self.ticks.is_empty() => self.ticks.clone(),
-            Scale::Log(ends) => log_ticks(ends, self.unit, count_max.max(2)),
-            Scale::Nines(max) => {
-                return NINES
-                    .iter()
-                    .filter(|(share, _)| *share <= max + 1e-12)
-                    .filter_map(|&(share, text)| {
-                        Some(Tick { at: self.place(share)?, text: text.to_owned() })
-                    })
-                    .collect();
-            }
+        let values = match self.ticks.is_empty() {
+            true => log_ticks(self.ends, self.unit, count_max.max(2)),
+            false => self.ticks.clone(),
         };
         let mut ticks: Vec<Tick> = Vec::new();
         if self.zero && self.ticks.is_empty() {
@@ -153,10 +115,6 @@ pub(crate) fn tame(interval: [f64; 2], values: &[f64]) -> [f64; 2] {
     let good = values.iter().copied().filter(|value| drawable(*value));
     let (low, high) = good.fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
     interval.map(|end| if low <= high { end.clamp(low / BEYOND, high * BEYOND) } else { end })
-}
-
-fn nines(share: f64) -> f64 {
-    -(1.0 - share.min(0.999_999_9)).log10()
 }
 
 /// Powers of ten, with 2 and 5 between where the axis is short; of sizes powers of two.
@@ -191,17 +149,6 @@ fn log_ticks([low, high]: [f64; 2], unit: Unit, count_max: usize) -> Vec<f64> {
 fn whole(power: f64) -> f64 {
     if power >= 1.0 { power.round() } else { power }
 }
-
-/// Shares that have a name.
-const NINES: [(f64, &str); 7] = [
-    (0.0, "min"),
-    (0.5, "50 %"),
-    (0.9, "90 %"),
-    (0.99, "99 %"),
-    (0.999, "99.9 %"),
-    (0.9999, "99.99 %"),
-    (0.99999, "99.999 %"),
-];
 
 /// Below this nothing was measured, whatever a file says.
 const LOW: f64 = 1e-6;
@@ -266,14 +213,5 @@ mod tests {
         assert!(axis.place(0.0).unwrap() < axis.place(8.0).unwrap());
         let without = Axis::log(Unit::Size, "", [8.0, 1_024.0]).unwrap();
         assert_eq!(without.place(0.0), None);
-    }
-
-    #[test]
-    fn each_nine_is_as_wide_as_the_one_before() {
-        let axis = Axis::nines("", 0.9999);
-        let at = |v| axis.place(v).unwrap();
-        assert!((at(0.9) - 0.25).abs() < 1e-9 && (at(0.99) - 0.5).abs() < 1e-9);
-        assert_eq!(texts(&axis, 9).last().unwrap(), "99.99 %");
-        assert_eq!(Axis::nines("", f64::NAN).place(2.0), None);
     }
 }

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use super::axis::Axis;
 use super::mark::{Look, mark};
 use super::plane::Plane;
-use super::{Frame, WIDTH, num, path, remark, svg, text};
+use super::{Frame, WIDTH, num, path, svg, text};
 use crate::stats::agree;
 
 /// The whole chart.
@@ -26,8 +26,6 @@ pub struct Lines {
     pub series: Vec<Series>,
     /// Lines from edge to edge: bounds that do not depend on x.
     pub bounds: Vec<Bound>,
-    /// Said under the axis.
-    pub remark: String,
 }
 
 /// A series.
@@ -35,10 +33,8 @@ pub struct Lines {
 pub struct Series {
     /// Legend label.
     pub name: String,
-    /// Its colour, dash and mark; [`Look::Floor`] for a bound that depends on x.
+    /// Its colour, dash and mark.
     pub look: Look,
-    /// Whether each point has a mark; a curve of many points has none.
-    pub marked: bool,
     /// In the order of x.
     pub points: Vec<Point>,
 }
@@ -73,7 +69,6 @@ impl Lines {
     pub fn draw(&self, frame: &Frame<'_>) -> Markup {
         let beside = (self.names_width() + 20.0).clamp(12.0, WIDTH * 0.37);
         let plane = Plane::new([&self.x, &self.y], beside);
-        let said = text::wrap(&self.remark, WIDTH - 8.0);
         let ends = self.end_names(&plane);
         let interval = if self.bands_overlap() { Interval::Whiskers } else { Interval::Band };
         let body = html! {
@@ -87,9 +82,8 @@ impl Lines {
                 (line(series, &plane, interval))
             }
             @for end in &ends { (end.draw()) }
-            (remark(&said, plane.height() + 12.0))
         };
-        svg(frame, plane.height() + said.len() as f64 * 15.0, &body)
+        svg(frame, plane.height(), &body)
     }
 
     /// Whether bands of two series would cover each other somewhere.
@@ -131,7 +125,7 @@ enum Interval {
 
 /// Whether the intervals of a series are drawn.
 fn is_banded(series: &Series) -> bool {
-    series.look.is_singled_out() && series.marked
+    series.look.is_singled_out()
 }
 
 fn is_named(series: &Series) -> bool {
@@ -147,14 +141,10 @@ fn line(series: &Series, plane: &Plane<'_>, interval: Interval) -> Markup {
             }
             @for stretch in stretches.iter().filter(|stretch| stretch.len() > 1) {
                 @let places: Vec<[f64; 2]> = stretch.iter().map(|(_, at)| *at).collect();
-                path class="line" d=(path(&places)) {
-                    @if !series.marked { title { (text::clean(&series.name)) } }
-                }
+                path class="line" d=(path(&places)) {}
             }
-            @if series.marked {
-                @for (point, at) in stretches.iter().flatten() {
-                    (mark(*at, series.look, point.hollow, &point.label))
-                }
+            @for (point, at) in stretches.iter().flatten() {
+                (mark(*at, series.look, point.hollow, &point.label))
             }
         }
     }

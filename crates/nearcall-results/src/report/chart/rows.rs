@@ -1,15 +1,14 @@
 //! One row per thing: dots with intervals on a common axis, sorted by the caller.
 //!
 //! For many names one axis each cannot be read, and lines between names would mean nothing: places
-//! on a common scale are compared best. A bound is a row of its own whose place may run through
-//! all rows.
+//! on a common scale are compared best.
 
 use maud::{Markup, html};
 
 use super::axis::{Axis, tame};
 use super::mark::{Look, legend, mark};
 use super::plane::Plane;
-use super::{Frame, WIDTH, num, path, remark, svg, text};
+use super::{Frame, WIDTH, num, path, svg, text};
 
 /// The whole chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,8 +19,6 @@ pub struct Rows {
     pub rows: Vec<Row>,
     /// What looks mean; the flag: hollow.
     pub key: Vec<(Look, bool, String)>,
-    /// Said under the axis, such as that there are no bounds.
-    pub remark: String,
 }
 
 /// One thing.
@@ -29,21 +26,12 @@ pub struct Rows {
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// The look of the row; [`Look::Floor`] makes it a bound.
+    /// The look of the row.
     pub look: Look,
     /// What was found, one or several.
     pub dots: Vec<Dot>,
-    /// Whether the place of a bound runs through all rows.
-    pub through: bool,
     /// Stands at the right edge, such as the value.
     pub text: String,
-}
-
-impl Row {
-    /// Whether it is a bound whose place runs through all rows.
-    fn runs_through(&self) -> bool {
-        self.look == Look::Floor && self.through
-    }
 }
 
 /// One value of a row.
@@ -88,44 +76,37 @@ impl Rows {
             right: WIDTH - (widest(|row| &row.text) + 14.0).clamp(14.0, WIDTH * 0.3),
             bottom: top + shown.len() as f64 * ROW + 4.0,
         };
-        let mut said = self.remark.clone();
-        if self.rows.len() > shown.len() {
-            let left_out = self.rows.len() - shown.len();
-            said.push_str(&format!(" {left_out} more are in the table only."));
-        }
-        let said = text::wrap(&said, WIDTH - 8.0);
-        // One path for the lines of all rows, but of bounds that run through.
-        let plain = shown.iter().enumerate().filter(|(_, row)| !row.runs_through());
-        let lines: String =
-            plain.map(|(index, _)| level(plane.left, plane.right, y_of(index, &plane))).collect();
+        let left_out = match self.rows.len() - shown.len() {
+            0 => String::new(),
+            more => format!("{more} more are in the table only."),
+        };
+        // One path for the lines of all rows.
+        let lines: String = (0..shown.len())
+            .map(|index| level(plane.left, plane.right, y_of(index, &plane)))
+            .collect();
         let body = html! {
             (key)
             (plane.draw())
             path class="grid" d=(lines) {}
             @for (index, row) in shown.iter().enumerate() { (draw_row(index, row, &plane)) }
-            (remark(&said, plane.height() + 12.0))
+            text class="muted" x="0" y=(num(plane.height() + 12.0)) { (left_out) }
         };
-        svg(frame, plane.height() + said.len() as f64 * 15.0, &body)
+        svg(frame, plane.height() + 15.0, &body)
     }
 }
 
 fn draw_row(index: usize, row: &Row, plane: &Plane<'_>) -> Markup {
     let y = y_of(index, plane);
     let name = text::fit(&text::clean(&row.name), plane.left - 10.0);
-    let tone = if row.look == Look::Floor { "muted end" } else { "end" };
-    let through = row.dots.first().filter(|_| row.runs_through());
     html! {
         g class=(row.look.class()) data-series=(text::clean(&row.name)) {
-            text class=(tone) x=(num(plane.left - 8.0)) y=(num(y + 4.0)) { (name) }
-            @if let Some(x) = through.and_then(|dot| plane.x(dot.value)) {
-                path class="line" d=(path(&[[x, plane.top], [x, plane.bottom]])) {}
-            }
+            text class="end" x=(num(plane.left - 8.0)) y=(num(y + 4.0)) { (name) }
             @for (index, dot) in row.dots.iter().enumerate() {
                 @let count = row.dots.len() as f64;
                 @let aside = (index as f64 - (count - 1.0) / 2.0) * APART.min(ROW / count);
                 (draw_dot(dot, y + aside, plane))
             }
-            text class=(tone) x=(num(WIDTH - 4.0)) y=(num(y + 4.0)) { (row.text) }
+            text class="end" x=(num(WIDTH - 4.0)) y=(num(y + 4.0)) { (row.text) }
         }
     }
 }

@@ -39,23 +39,6 @@ pub fn fit(text: &str, units: f64) -> String {
     kept
 }
 
-/// Breaks `text` into lines of at most `units`.
-#[must_use]
-pub fn wrap(text: &str, units: f64) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        let word = fit(word, units);
-        match lines.last_mut() {
-            Some(line) if width(line) + width(&word) + char_width(' ') <= units => {
-                line.push(' ');
-                line.push_str(&word);
-            }
-            _ => lines.push(word),
-        }
-    }
-    lines
-}
-
 fn char_width(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 3.8,
@@ -83,11 +66,8 @@ mod tests {
     }
 
     #[test]
-    fn text_is_shortened_and_wrapped_to_its_room() {
+    fn text_is_shortened_to_its_room() {
         assert_eq!(fit("pipe", 100.0), "pipe");
         assert!(width(&fit("unix-seqpacket", 50.0)) <= 50.0);
-        let lines = wrap("one two three four five six seven", 60.0);
-        assert!(lines.len() > 1 && lines.iter().all(|line| width(line) <= 60.0), "{lines:?}");
-        assert_eq!(lines.join(" "), "one two three four five six seven");
     }
 }

@@ -12,12 +12,11 @@ use std::str::FromStr;
 use nearcall_channel::{DataPath, Mechanism};
 
 use crate::noise::Grade;
-use crate::report::chart::axis::drawable;
 use crate::report::chart::mark::Look;
 use crate::report::chart::text;
 use crate::report::hosts::{Entry, Host};
 use crate::report::table::class_words;
-use crate::run::{CellKey, Headline, List, Rhythm};
+use crate::run::{CellKey, Definition, List, Rhythm};
 
 /// Cells of the same circumstances, in the order of their keys.
 #[derive(Clone, Debug)]
@@ -46,12 +45,8 @@ impl Group<'_> {
             "idle" => String::new(),
             load => format!(", beside {}", text::clean(load)),
         };
-        format!("{}{load}", self.unusual_place())
-    }
-
-    /// The same of the placement alone.
-    pub(super) fn unusual_place(&self) -> &'static str {
-        if self.setting.class == SAME_CPU { ", both ends on one CPU" } else { "" }
+        let place = if self.setting.class == SAME_CPU { ", both ends on one CPU" } else { "" };
+        format!("{place}{load}")
     }
 
     /// The circumstances in words.
@@ -65,12 +60,7 @@ impl Group<'_> {
                 format!("caller {}", text::clean(caller))
             },
             if self.setting.by_reference { "by reference".to_owned() } else { String::new() },
-            match self.setting.pair {
-                Some([client, server]) => {
-                    format!("{} (CPU {client} to {server})", class_words(class))
-                }
-                None => class_words(class),
-            },
+            class_words(class),
             match load.as_str() {
                 "idle" => "idle machine".to_owned(),
                 load => format!("beside {}", text::clean(load)),
@@ -86,10 +76,20 @@ const SAME_CPU: &str = "same_cpu";
 /// first, then the others; of each the largest group first. Only what was asked for, no floors and
 /// nothing of a study's protocol.
 pub(super) fn groups<'a>(host: &'a Host<'a>, keep: impl Fn(&Entry<'_>) -> bool) -> Vec<Group<'a>> {
+    // One pair of many stands for none of the others.
+    groups_by(host, |entry| entry.key.pair.is_none() && keep(entry), circumstances)
+}
+
+/// The same of cells whose keys become equal by `reduce`.
+pub(super) fn groups_by<'a>(
+    host: &'a Host<'a>,
+    keep: impl Fn(&Entry<'_>) -> bool,
+    reduce: impl Fn(&CellKey) -> CellKey,
+) -> Vec<Group<'a>> {
     let mut found: BTreeMap<CellKey, Vec<&Entry<'_>>> = BTreeMap::new();
     for entry in &host.entries {
         if entry.key.list == List::Cells && entry.key.study.is_none() && keep(entry) {
-            found.entry(circumstances(&entry.key)).or_default().push(entry);
+            found.entry(reduce(&entry.key)).or_default().push(entry);
         }
     }
     let group = |(setting, entries)| Group { setting, entries };
@@ -113,12 +113,12 @@ impl<'a> Group<'a> {
         Group { setting: self.setting.clone(), entries }
     }
 
-    /// The cells of the size at which most was measured, the smallest of those, and that size.
-    pub(super) fn smallest(&self) -> Option<(Group<'a>, u64)> {
-        let of_sizes = self.sizes().into_iter().map(|bytes| (self.of_size(bytes), bytes));
-        let of_sizes: Vec<(Group<'_>, u64)> = of_sizes.collect();
-        let most = of_sizes.iter().map(|(group, _)| group.entries.len()).max()?;
-        of_sizes.into_iter().find(|(group, _)| group.entries.len() * 2 >= most)
+    /// The cells of the size at which most was measured, the smallest of those.
+    fn smallest(&self) -> Option<Group<'a>> {
+        let of_sizes: Vec<Group<'_>> =
+            self.sizes().into_iter().map(|bytes| self.of_size(bytes)).collect();
+        let most = of_sizes.iter().map(|group| group.entries.len()).max()?;
+        of_sizes.into_iter().find(|group| group.entries.len() * 2 >= most)
     }
 
     /// What to call a cell's series: the mechanism, with its wait policy where it has several.
@@ -225,9 +225,24 @@ pub(super) fn key<'a>(found: impl IntoIterator<Item = &'a Entry<'a>>) -> Vec<(Lo
     found.into_iter().map(entry).collect()
 }
 
-/// The time that stands for a cell, if it can be drawn.
-pub(super) fn round_trip<'e>(entry: &'e Entry<'_>) -> Option<Headline<'e>> {
-    entry.cell.headline().filter(|headline| headline.unit == "ns" && drawable(headline.value))
+/// Round trips of calls, or of plain messages where there are no calls between two CPUs of an idle
+/// machine, reduced to the smallest size.
+pub(super) fn smallest_exchange<'a>(
+    host: &'a Host<'a>,
+    keep: impl Fn(&Entry<'_>) -> bool,
+) -> Option<Group<'a>> {
+    let of = |shape: &&str| {
+        let fits = |entry: &Entry<'_>| {
+            let key = &entry.key;
+            let steady = key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady;
+            steady && key.shape == *shape && !key.by_reference && keep(entry)
+        };
+        groups(host, fits).first()?.smallest()
+    };
+    let mut found: Vec<Group<'_>> = ["call", "echo"].iter().filter_map(of).collect();
+    // Stable: of as usual ones calls.
+    found.sort_by_key(|group| Reverse(group.usual()));
+    found.into_iter().next()
 }
 
 /// Whether a figure is too disturbed to be drawn as if it were sound.

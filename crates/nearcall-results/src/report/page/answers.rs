@@ -1,10 +1,9 @@
 //! What is fast on a machine: one figure per question, taken from its cells.
 //!
-//! **Invariants:** an answer compares cells of one exchange only (same shape, size, rhythm,
-//! definition, placement and caller), none beside a load, and of mechanisms that may be advised.
-//! What to use is the advice of `advise.rs` for that exchange, and the figure is that of the
-//! recommended mechanism;
-//! without a figure there is no advice.
+//! **Invariants:** an answer compares cells of one exchange only (same shape, size, definition,
+//! placement and caller), none beside a load or at a set rate, and of mechanisms that may be
+//! advised. What to use is the advice of `advise.rs` for that exchange, and the figure is that of
+//! the recommended mechanism; without a figure there is no advice.
 
 use std::collections::BTreeMap;
 
@@ -143,9 +142,7 @@ struct Question {
 
 impl Question {
     fn answer(&self, host: &Host<'_>) -> Answer {
-        let asked = |entry: &&Entry<'_>| {
-            is_plain(&entry.key) && (self.wanted)(&entry.key) && is_valid(entry)
-        };
+        let asked = |entry: &&Entry<'_>| is_plain(&entry.key) && (self.wanted)(&entry.key);
         let cells: Vec<&Entry<'_>> = host.entries.iter().filter(asked).collect();
         let mut group = self.find(&cells);
         let mut advice = match group.first() {
@@ -172,12 +169,7 @@ impl Question {
             message_bytes: key.message_bytes.max(1),
             reply_bytes: (key.shape == "echo" && key.kind == Kind::Latency)
                 .then_some(key.message_bytes),
-            rate_per_s: match key.rhythm {
-                Rhythm::Pace(rate) => Some(f64::from(rate)),
-                _ => None,
-            },
             placement: match key.class.as_str() {
-                "same_cpu" => Placement::SameCpu,
                 "unpinned" => Placement::Unpinned,
                 _ => Placement::Cross,
             },
@@ -274,21 +266,14 @@ fn exchange(key: &CellKey) -> String {
         (_, "sink", _) => format!("{size} there and an empty reply"),
         (_, other, _) => format!("{} of {size}", text::plain(other)),
     };
-    let pace = match key.rhythm {
-        Rhythm::Pace(rate) => format!(", {rate} times per second"),
-        _ => String::new(),
-    };
-    format!("{what}{pace}; {}; {}", text::wait(&key.wait), class_words(&key.class))
+    format!("{what}; {}; {}", text::wait(&key.wait), class_words(&key.class))
 }
 
-/// A message between two processes with nothing special about it.
+/// A message between two processes on two CPUs with nothing special about it.
 fn is_plain(key: &CellKey) -> bool {
     let between_processes = matches!(key.caller.as_str(), "" | "blocking" | "loop");
-    key.list == List::Cells && key.load == "idle" && between_processes && !key.by_reference
-}
-
-fn is_valid(entry: &Entry<'_>) -> bool {
-    entry.cell.pace.as_ref().is_none_or(|pace| pace.kept)
+    let usual = key.load == "idle" && key.class != "same_cpu" && key.rhythm == Rhythm::Steady;
+    key.list == List::Cells && usual && between_processes && !key.by_reference
 }
 
 /// Whether it is for use at all, and by any number of clients.
@@ -308,7 +293,7 @@ fn same_exchange(key: &CellKey) -> Exchange<'_> {
 
 fn is_small_round_trip(key: &CellKey) -> bool {
     let small = key.message_bytes <= SMALL_BYTES_MAX && matches!(&*key.shape, "call" | "echo");
-    small && key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady
+    small && key.definition == Definition::Rtt
 }
 
 /// Calls before bare messages, the smallest first.
@@ -332,26 +317,23 @@ fn sleeps(key: &CellKey) -> bool {
     matches!(key.wait.as_str(), "block" | "poll" | "block/poll")
 }
 
-const QUESTIONS: [Question; 5] = [
+const QUESTIONS: [Question; 4] = [
     Question {
         words: "Small messages, as fast as it gets",
         requirements: Requirements::default,
-        wanted: |key| is_small_round_trip(key) && key.class != "same_cpu",
+        wanted: is_small_round_trip,
         group: smallest,
     },
     Question {
         words: "Small messages, when both ends sleep",
         requirements: || Requirements { needs: vec![Need::NoSpin], ..Requirements::default() },
-        wanted: |key| is_small_round_trip(key) && key.class != "same_cpu" && sleeps(key),
+        wanted: |key| is_small_round_trip(key) && sleeps(key),
         group: smallest,
     },
     Question {
         words: "Large messages, until they are there",
         requirements: Requirements::default,
-        wanted: |key| {
-            let large = key.message_bytes >= LARGE_BYTES_MIN && key.class != "same_cpu";
-            large && key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady
-        },
+        wanted: |key| key.message_bytes >= LARGE_BYTES_MIN && key.definition == Definition::Rtt,
         group: largest,
     },
     Question {
@@ -361,27 +343,8 @@ const QUESTIONS: [Question; 5] = [
             optimise: Weights::only(Objective::Throughput),
             ..Requirements::default()
         },
-        wanted: |key| {
-            let large = key.message_bytes >= text::IN_BYTES_MIN && key.class != "same_cpu";
-            large && key.kind == Kind::Throughput && key.rhythm == Rhythm::Steady
-        },
+        wanted: |key| key.message_bytes >= text::IN_BYTES_MIN && key.kind == Kind::Throughput,
         group: largest,
-    },
-    Question {
-        words: "Both ends on one CPU",
-        requirements: Requirements::default,
-        wanted: |key| {
-            let small = key.message_bytes <= SMALL_BYTES_MAX && key.kind == Kind::Latency;
-            let steady = key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady;
-            let paced = matches!(key.rhythm, Rhythm::Pace(_));
-            key.class == "same_cpu" && small && (steady || paced)
-        },
-        group: |key| match key.rhythm {
-            // Back-to-back exchanges show most; of paces the one that programs have.
-            Rhythm::Steady => smallest(key).saturating_add(i64::MAX / 2),
-            Rhythm::Pace(rate) => -(i64::from(rate) - PACE_PER_S).abs(),
-            _ => i64::MIN,
-        },
     },
 ];
 
@@ -393,6 +356,3 @@ const SMALL_BYTES_MAX: u64 = 128;
 
 /// From here on copying decides.
 const LARGE_BYTES_MIN: u64 = 64 << 10;
-
-/// Often enough that CPUs stay awake, seldom enough that every mechanism keeps up.
-const PACE_PER_S: i64 = 1_000;

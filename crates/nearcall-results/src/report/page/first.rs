@@ -1,77 +1,61 @@
-//! The first screen as HTML: what each machine is, what is fast on it, and the first figure.
+//! One machine on the page: what it is, what to use, one table, its figures, and its runs.
 
 use maud::{Markup, html};
 
-use super::figures;
 use super::summary::{Summary, summary};
-use super::table::grade_mark;
+use super::table::{Table, grade_mark};
 use super::text::{capital, plain_long};
-use super::{Advised, Answer, Found, name};
-use crate::report::figure::Shown;
+use super::{Advised, Answer, Found};
+use crate::report::columns;
+use crate::report::figure::{Figure, figures, smallest};
 use crate::report::hosts::Host;
+use crate::report::markdown::COLUMNS;
 use crate::report::number;
-use crate::run::Definition;
+use crate::report::table;
+use crate::run::{Definition, Run};
 
-/// The page's name.
-pub(super) fn heading(hosts: &[Host<'_>]) -> String {
-    match hosts {
-        [] => "IPC: no machine".to_owned(),
-        [host] => format!("IPC on {}", name(host, 0, 1)),
-        hosts => format!("IPC on {} machines", hosts.len()),
-    }
-}
-
-pub(super) fn title(hosts: &[Host<'_>]) -> Markup {
-    let latest = super::runs(hosts).map(|run| run.started_unix_s).max();
+/// The `index`th machine of `count`, from 0.
+pub(super) fn machine(host: &Host<'_>, index: usize, count: usize) -> Markup {
+    let summary = summary(host, index, count);
+    let id = |name: &str| match index {
+        0 => name.to_owned(),
+        index => format!("{name}-{}", index + 1),
+    };
+    let drawn = figures(host, index);
     html! {
-        p.kicker {
-            "nearcall report"
-            @if let Some(latest) = latest { " · measured " (number::date(latest)) }
-        }
-        h1 { (heading(hosts)) }
-    }
-}
-
-/// What one sees before scrolling.
-pub(super) fn screen(hosts: &[Host<'_>], shown: &[Shown]) -> Markup {
-    let count = hosts.len();
-    let summaries: Vec<Summary> =
-        hosts.iter().enumerate().map(|(index, host)| summary(host, index, count)).collect();
-    html! {
-        div class={ "first" @if count > 1 { " many" } } {
-            @for (index, summary) in summaries.iter().enumerate() {
-                div.machine { (machine(summary, index, count)) }
-            }
-            (figures::pictures(shown))
-        }
-    }
-}
-
-fn machine(summary: &Summary, index: usize, count: usize) -> Markup {
-    let id = if count == 1 { "here".to_owned() } else { format!("here-{}", index + 1) };
-    html! {
-        section.card.what aria-labelledby=(id) {
-            h2 id=(id) { @if count == 1 { "This machine" } @else { (summary.name) } }
+        section aria-labelledby=(id("machine")) {
+            h2 id=(id("machine")) { @if count == 1 { "This machine" } @else { (summary.name) } }
             p.lead { (summary.sentence) }
             dl.facts {
-                @for (label, text) in &summary.facts {
-                    div { dt { (label) } dd { (text) } }
-                }
+                @for (label, text) in &summary.facts { div { dt { (label) } dd { (text) } } }
+            }
+            @if host.entries.is_empty() && host.runs.iter().all(|run| run.studies.is_empty()) {
+                p.missing { "These runs have no cells of their own." }
+            }
+            (answers(&summary, &id("use")))
+            (small(host, &id("small")))
+            @if !drawn.is_empty() {
+                h3 id=(id("figures")) { "Figures" }
+                div.figures { @for figure in &drawn { (one_figure(figure)) } }
+            }
+            h3 id=(id("more")) { "All runs" }
+            @for (at, run) in host.runs.iter().take(RUNS_MAX).enumerate() {
+                (of_run(run, &format!("{}-{}", id("run"), at + 1)))
+            }
+            @if let Some(more @ 1..) = host.runs.len().checked_sub(RUNS_MAX) {
+                p.note { (more) " earlier runs are not listed here; `nearcall show` prints each." }
             }
         }
-        section.card.use-here aria-labelledby={ (id) "-use" } {
-            h2 id={ (id) "-use" } {
-                "What is fast here, and what to use"
-                @if count > 1 { span.of { " (machine " (index + 1) ")" } }
-            }
-            @if summary.answers.iter().all(|answer| answer.found.is_none()) {
-                p { "These runs have no cell that answers one of these questions." }
-            }
-            ul.answers {
-                @for answer in summary.answers.iter().filter(|answer| answer.found.is_some()) {
-                    li { (one(answer)) }
-                }
-            }
+    }
+}
+
+/// A card for each question that has an answer; nothing without any.
+fn answers(summary: &Summary, id: &str) -> Markup {
+    let found = || summary.answers.iter().filter(|answer| answer.found.is_some());
+    html! {
+        @if found().next().is_some() {
+            h3 id=(id) { "What is fast here, and what to use" }
+            ul.answers { @for answer in found() { li.card { (one(answer)) } } }
             @if let Some(snippet) = &summary.snippet { pre { code { (snippet) } } }
             (definitions(summary))
         }
@@ -135,3 +119,56 @@ fn definitions(summary: &Summary) -> Markup {
         }
     }
 }
+
+/// The smallest round trip of every mechanism, of which a phone shows the first columns.
+fn small(host: &Host<'_>, id: &str) -> Markup {
+    let cells = smallest(host);
+    html! {
+        @if !cells.is_empty() {
+            h3 id=(id) { "Every mechanism: the smallest round trip" }
+            div.brief {
+                (Table::new(&format!("{id}-table"), "Sorted by the median; grade: how undisturbed",
+                    &columns::table(&COLUMNS, cells.into_iter().take(ROWS_MAX))))
+            }
+        }
+    }
+}
+
+fn one_figure(figure: &Figure) -> Markup {
+    let rows = figure.table.texts().count();
+    let id = format!("{}-values", figure.id);
+    html! {
+        figure id=(figure.id) aria-labelledby={ (figure.id) "-head" } {
+            h4 id={ (figure.id) "-head" } { (figure.title) }
+            div.plot { (figure.svg) }
+            figcaption {
+                (plain_long(&figure.caption))
+                @for note in &figure.notes { " " (plain_long(note)) }
+            }
+            details {
+                summary { "The values as a table (" (rows) " rows)" }
+                (Table::new(&id, &figure.title, &figure.table))
+            }
+        }
+    }
+}
+
+/// What a run says, as a terminal shows it.
+fn of_run(run: &Run, id: &str) -> Markup {
+    html! {
+        details.run {
+            summary {
+                (capital(crate::dataset::kind_of_run(run))) ", " (number::date(run.started_unix_s))
+                @if run.partial { ", cut short" }
+                @if !run.warnings.is_empty() { ", with warnings" }
+            }
+            (table::document(run).html(id))
+        }
+    }
+}
+
+/// A longer table is for a program: `--csv` has all.
+const ROWS_MAX: usize = 80;
+
+/// More runs on one page are not read.
+const RUNS_MAX: usize = 60;

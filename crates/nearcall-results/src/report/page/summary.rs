@@ -180,7 +180,7 @@ fn idle(machine: &Machine) -> String {
 }
 
 /// How many cells have which grade, and what that means.
-pub(super) fn grades(host: &Host<'_>) -> String {
+fn grades(host: &Host<'_>) -> String {
     let total = host.entries.len();
     if total == 0 {
         return "nothing was measured".to_owned();

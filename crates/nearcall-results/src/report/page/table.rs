@@ -2,7 +2,6 @@
 //!
 //! **Invariants:** every table has a caption and a row of heads; each row begins with its head.
 //! Of long tables a column that says the same in every row stands in the caption.
-//! The page's script makes the heads buttons that sort; without it the order is ours.
 
 use maud::{Markup, Render, html};
 
@@ -15,9 +14,8 @@ pub(in crate::report) struct Table {
     id: String,
     caption: String,
     heads: Vec<(String, Align)>,
-    /// Texts as they are read; the script knows the units and sorts by them. A heading has one.
+    /// Texts as they are read. A heading has one.
     rows: Vec<Vec<String>>,
-    sortable: bool,
 }
 
 impl Table {
@@ -26,13 +24,7 @@ impl Table {
         let texts = grid.texts().filter(|row| !row.is_empty());
         let rows = texts.map(|row| row.into_iter().map(str::to_owned).collect()).collect();
         let (id, caption, heads) = (id.to_owned(), caption.into(), grid.heads().collect());
-        Self { id, caption, heads, rows, sortable: true }
-    }
-
-    /// Keeps the order that the rows have.
-    pub(in crate::report) fn in_order(mut self) -> Self {
-        self.sortable = false;
-        self
+        Self { id, caption, heads, rows }
     }
 
     /// Whether a column says anything that differs from row to row.
@@ -83,14 +75,13 @@ impl Table {
 impl Render for Table {
     fn render(&self) -> Markup {
         let used: Vec<usize> = (0..self.heads.len()).filter(|&at| self.is_used(at)).collect();
-        let sortable = self.sortable && self.rows.len() > 1;
         // A class of the table for each column of figures, not of each of its cells.
         let figures = used.iter().enumerate().filter(|(_, at)| self.heads[**at].1 == Align::Right);
         let figures: Vec<String> = figures.map(|(at, _)| format!("n{}", at + 1)).collect();
         let caption_id = format!("{}-caption", self.id);
         html! {
             div.scroll role="region" tabindex="0" aria-labelledby=(caption_id) {
-                table id=(self.id) class=(figures.join(" ")) data-sort[sortable] {
+                table id=(self.id) class=(figures.join(" ")) {
                     caption id=(caption_id) { (self.whole_caption()) }
                     thead {
                         tr { @for &at in &used { th { (self.heads[at].0) } } }

@@ -5,9 +5,9 @@
 
 use crate::noise::Grade;
 pub(super) use crate::report::lines::capital;
-pub(super) use crate::report::number::{interval, optional};
+pub(super) use crate::report::number::interval;
 use crate::report::table::grid;
-use crate::run::{Cell, CellKey, Kind, Rhythm, UNKNOWN};
+use crate::run::{Cell, Kind, UNKNOWN};
 
 /// A name or phrase from a file.
 pub(super) fn plain(text: &str) -> String {
@@ -42,27 +42,6 @@ pub(super) fn wait(wait: &str) -> String {
         "adaptive" => "both ends spin for a while, then sleep".to_owned(),
         other => format!("wait {}", plain(other)),
     }
-}
-
-/// What is special about the times of a cell: load, rhythm, caller.
-pub(super) fn conditions(key: &CellKey) -> String {
-    let mut parts = Vec::new();
-    if !key.caller.is_empty() {
-        parts.push(format!("caller {}", plain(&key.caller)));
-    }
-    if key.by_reference {
-        parts.push("argument by reference".to_owned());
-    }
-    if let Some([client, server]) = key.pair {
-        parts.push(format!("CPU {client} to {server}"));
-    }
-    if key.load != "idle" {
-        parts.push(format!("beside {}", plain(&key.load)));
-    }
-    if key.rhythm != Rhythm::Steady {
-        parts.push(key.rhythm.to_string());
-    }
-    parts.join(", ")
 }
 
 /// The figure that stands for a cell: value, interval and unit. Throughput of payloads that fill

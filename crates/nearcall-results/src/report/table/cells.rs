@@ -46,7 +46,8 @@ pub(in crate::report) fn load_achieved(cells: &[&Cell]) -> Option<String> {
     if all.is_empty() {
         return None;
     }
-    let range = |values: Vec<f64>, format: &dyn Fn(f64) -> String| {
+    let range = |mut values: Vec<f64>, format: &dyn Fn(f64) -> String| {
+        values.retain(|value| value.is_finite());
         let low = format(values.iter().copied().reduce(f64::min)?);
         let high = format(values.into_iter().reduce(f64::max)?);
         Some(if low == high { low } else { format!("{low} to {high}") })

@@ -1,20 +1,18 @@
-//! Runs whose cells form squares: from CPU to CPU, measured here or by another program, and from
-//! one mechanism to another.
+//! Runs whose cells form squares: from CPU to CPU, and from one mechanism to another.
 //!
 //! **Invariants:** a row is the CPU of the client, or the mechanism that a connection comes from, a
 //! column that of the server, or the mechanism that it moves to; what was not measured is a dash.
-//! Means are called means, and times of two definitions never share a square.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::answer;
 use super::cells::{CLASSES, load_achieved, print_legend};
 use super::grid::{Align, Grid, clean, clip};
 use crate::noise::Grade;
-use crate::report::columns::{self, Column, micros, shown, spread, time};
+use crate::report::columns::{Column, micros, shown, spread, time};
 use crate::report::document::Document;
 use crate::report::number::{self, MISSING};
-use crate::run::{Cell, Definition, Kind, RttNs, Run, SwitchFacts};
+use crate::run::{Cell, RttNs, Run, SwitchFacts};
 use crate::stats;
 
 /// A square of figures: each of `rows` has its label cells, and a figure for each of `names`.
@@ -75,7 +73,7 @@ pub(super) fn print_matrix(out: &mut Document, run: &Run) {
             let mark = if is_disturbed(cell) { "D" } else { "" };
             format!("{}{mark}", micros(p50(cell)))
         });
-        print_classes(out, &cells);
+        out.grid(classes(&cells));
         out.blank();
     }
     if matrix.left_out > 0 {
@@ -133,7 +131,7 @@ pub(super) fn answer_matrix(run: &Run) -> String {
 }
 
 /// The middle and the ends of each class.
-fn print_classes(out: &mut Document, cells: &[&Cell]) {
+pub(in crate::report) fn classes(cells: &[&Cell]) -> Grid {
     let mut grid = Grid::new(&[
         ("class", Align::Left, 17),
         ("pairs", Align::Right, 5),
@@ -157,7 +155,7 @@ fn print_classes(out: &mut Document, cells: &[&Cell]) {
             spread(Some(1.0), widest.map(|half| [1.0 - half, 1.0 + half])),
         ]);
     }
-    out.grid(grid);
+    grid
 }
 
 /// Half the confidence interval, relative to the figure.
@@ -178,60 +176,6 @@ fn p50(cell: &Cell) -> Option<f64> {
 fn is_disturbed(cell: &Cell) -> bool {
     cell.grade == Some(Grade::D)
 }
-
-/// Adds all times and rates of a run of another program.
-pub(super) fn print_imported(out: &mut Document, run: &Run) {
-    let mut tests: BTreeMap<(Definition, &str, u64), Vec<&Cell>> = BTreeMap::new();
-    for cell in run.cells.iter().filter(|cell| cell.kind == Kind::Latency) {
-        let key = (cell.definition, cell.mechanism.as_str(), cell.message_bytes);
-        tests.entry(key).or_default().push(cell);
-    }
-    let mut last = None;
-    for ((definition, mechanism, bytes), cells) in tests.into_iter().take(KEYS_MAX) {
-        if last.replace(definition) != Some(definition) {
-            print_definition(out, definition, "; means");
-        }
-        let name = clip(&clean(mechanism), IMPORTED_NAME_COLUMNS_MAX);
-        out.line(format!("  {name}, {}, mean in µs", number::size(bytes)));
-        let mean: fn(&Cell) -> String =
-            |cell| micros(cell.rtt_ns.as_ref().and_then(|times| times.mean));
-        for cell in cells.iter().filter(|cell| cell.placement.client_cpu.is_none()).take(KEYS_MAX) {
-            out.line(format!("    CPUs unknown: {}", mean(cell)));
-        }
-        let ends = |cell: &&Cell| [cell.placement.client_cpu, cell.placement.server_cpu];
-        let cpus: BTreeSet<u32> = cells.iter().flat_map(ends).flatten().collect();
-        print_cpus(out, "", &cpus.into_iter().collect::<Vec<_>>(), &cells, mean);
-    }
-    let rates = || run.cells.iter().filter(|cell| cell.kind == Kind::Throughput);
-    if rates().next().is_some() {
-        print_definition(out, Definition::OneWayThroughput, "");
-        out.table(&RATES, rates().take(RATES_MAX));
-        if let Some(more @ 1..) = rates().count().checked_sub(RATES_MAX) {
-            out.line(format!("  {more} more: nearcall data export --csv FILE"));
-        }
-        out.blank();
-    }
-}
-
-fn print_definition(out: &mut Document, definition: Definition, more: &str) {
-    let (title, meaning) = definition.title_and_meaning();
-    out.title(title);
-    out.wrap("  ", format!("{meaning}{more}"));
-    out.blank();
-}
-
-const RATES: [Column<Cell>; 5] = [
-    Column::words("mechanism", 20, |cell| clip(&clean(&cell.mechanism), IMPORTED_NAME_COLUMNS_MAX)),
-    columns::SIZE,
-    Column::words("from→to", 7, |cell| {
-        format!("{}→{}", shown(cell.placement.client_cpu), shown(cell.placement.server_cpu))
-    }),
-    Column::fact(&crate::run::fact::BYTES).named("rate"),
-    Column::words("what it includes", 0, |cell: &Cell| {
-        clean(cell.shape.trim_start_matches("sink+")).replace('+', " ")
-    })
-    .aligned(Align::Text),
-];
 
 /// Adds both squares of a run of switches, and the worst pairs.
 pub(super) fn print_switches(out: &mut Document, run: &Run) {
@@ -347,14 +291,11 @@ const WORST: usize = 10;
 /// The longest name of a mechanism has as many.
 const NAME_COLUMNS: usize = 14;
 
-/// Holds the names of another program's mechanisms.
-const IMPORTED_NAME_COLUMNS_MAX: usize = 34;
-
 /// Holds "99.9D" with room.
 const FIGURE_COLUMNS: usize = 6;
 
 /// A larger square is for a program to read.
-const CPUS_MAX: usize = 64;
+pub(in crate::report) const CPUS_MAX: usize = 64;
 
 /// More exchanges in the answer would be a table again.
 const ANSWERS_MAX: usize = 4;
@@ -365,13 +306,11 @@ const KEYS_MAX: usize = 100;
 /// There are fewer mechanisms; a file may claim more.
 const NAMES_MAX: usize = 40;
 
-/// There are fewer rates; a file may claim more.
-const RATES_MAX: usize = 200;
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::lines::Style;
+    use crate::run::Kind;
 
     fn cell(from: &str, to: &str, pause_ns: f64) -> Cell {
         let pause_ns = RttNs { p50: Some(pause_ns), ..RttNs::default() };

@@ -13,7 +13,7 @@ use crate::run::{Run, StudyResult, StudyRow, StudyTable};
 /// Adds all studies; pictures only if `full`.
 pub(super) fn print(out: &mut Document, run: &Run, full: bool) {
     for study in run.studies.iter().take(STUDIES_MAX) {
-        print_study(out, study, full, false);
+        print_study(out, study, full);
     }
     out.note(LEGEND);
     if !full && run.studies.iter().any(|study| study.tables.iter().any(is_pictures)) {
@@ -23,14 +23,7 @@ pub(super) fn print(out: &mut Document, run: &Run, full: bool) {
     }
 }
 
-/// One study as a page shows it.
-pub(in crate::report) fn document(study: &StudyResult) -> Document {
-    let mut out = Document::default();
-    print_study(&mut out, study, false, true);
-    out
-}
-
-fn print_study(out: &mut Document, study: &StudyResult, full: bool, is_page: bool) {
+fn print_study(out: &mut Document, study: &StudyResult, full: bool) {
     let name = [&study.number, &study.study].map(|part| clean(part)).join(" ");
     out.title(format!("{}: {}", name.trim(), clean(&study.title)));
     for table in study.tables.iter().take(TABLES_MAX).filter(|table| full || !is_pictures(table)) {
@@ -38,7 +31,7 @@ fn print_study(out: &mut Document, study: &StudyResult, full: bool, is_page: boo
     }
     out.blank();
     for judged in study.verdicts.iter().take(CLAIMS_MAX) {
-        print_verdict(out, judged, is_page);
+        print_verdict(out, judged);
     }
     out.blank();
 }
@@ -89,7 +82,7 @@ fn grade_or_note(one: &Line<'_>) -> String {
     one.row.grade.map_or_else(note, |grade| grade.to_string())
 }
 
-fn print_verdict(out: &mut Document, judged: &Judged, is_page: bool) {
+fn print_verdict(out: &mut Document, judged: &Judged) {
     let sign = match judged.verdict {
         ClaimVerdict::Confirmed => "✓",
         ClaimVerdict::Refuted => "✗",
@@ -100,9 +93,6 @@ fn print_verdict(out: &mut Document, judged: &Judged, is_page: bool) {
     out.wrap(&label, clean(&judged.statement));
     let indent = " ".repeat(label.chars().count());
     out.wrap(&indent, clean_to(&judged.evidence, EVIDENCE_CHARS_MAX));
-    if is_page && !judged.paper.is_empty() {
-        out.wrap(&indent, format!("In the paper: {}", clean(&judged.paper)));
-    }
 }
 
 /// How many of each verdict.
@@ -127,7 +117,7 @@ fn is_pictures(table: &StudyTable) -> bool {
 const PICTURES: &str = "pictures";
 
 /// What the columns mean.
-pub(in crate::report) const LEGEND: &str = "paper: as printed; here, so: this machine by the \
+const LEGEND: &str = "paper: as printed; here, so: this machine by the \
     paper's statistic, the median over launches; here: the median of the typical launch, or the \
     rate, and its 95 % interval; ratio: this machine by the paper's statistic to the paper. closed \
     loop, times not halved. A verdict is open (INCONCLUSIVE) where an interval straddles the bound.";
