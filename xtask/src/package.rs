@@ -91,7 +91,9 @@ pub(crate) struct Made {
 /// A package cannot be built.
 pub fn run(root: &Path, target: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
     let directory = options.out.clone().unwrap_or_else(|| target.join("package"));
-    let time = succeed(Command::new("git").current_dir(root).args(["log", "-1", "--format=%ct"]))?;
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["-c", "safe.directory=*", "log", "-1", "--format=%ct"]);
+    let time = succeed(&mut git)?;
     let places = Places {
         root: root.to_owned(),
         target: std::path::absolute(target)?,

@@ -88,7 +88,7 @@ impl Methods {
 }
 
 /// Drops what this thread remembers of callers that were freed.
-fn forget_freed() {
+pub(crate) fn forget_freed() {
     // After the thread's own end it remembers nothing.
     let _ = METHODS.try_with(Methods::check);
 }
@@ -110,8 +110,11 @@ fn call_plain(
             && known.method.is_current();
         // A call that is under way goes on if its caller is freed.
         let held = is_it.then(|| known.caller.upgrade())??;
+        let freed = methods.freed.get();
         let result = known.method.call(held.blocking.object(), request);
-        place.set(Some(known));
+        // What was served during the call may have freed it, and noted that.
+        let is_there = methods.freed.get() == freed;
+        place.set(is_there.then_some(known));
         drop(held);
         // If it was freed meanwhile, so that this was its end, nothing of it stays here.
         methods.check();
@@ -131,12 +134,17 @@ fn call_by_name(
     request: &EncodedSlice<'_>,
 ) -> Result<Reply, Status> {
     let name = at.text("method", method)?;
+    let freed = handles::freed();
     let held = handles::get::<Caller>(caller.id)?;
     let reply = held.blocking.call(name, request)?;
-    let known = held.blocking.thread_method(name).map(|found| {
+    let is_there = handles::freed() == freed;
+    let known = held.blocking.thread_method(name).filter(|_| is_there).map(|found| {
         Box::new(KnownMethod { id: caller.id, caller: Arc::downgrade(&held), method: found })
     });
     let _ = METHODS.try_with(|methods| methods.place(caller, method).set(known));
+    drop(held);
+    // If it was freed just now, so that this was its end, nothing of it stays here.
+    forget_freed();
     Ok(reply.into())
 }
 

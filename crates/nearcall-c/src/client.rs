@@ -10,6 +10,7 @@ use nearcall::{Client, Limits, Status};
 
 use crate::NEARCALL_ABI;
 use crate::border::{Border, Sized_, border, span};
+use crate::caller::forget_freed;
 use crate::handles::{self, Kind};
 use crate::status::nearcall_status;
 use crate::types::{
@@ -95,7 +96,13 @@ pub unsafe extern "C" fn nearcall_client_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nearcall_client_free(client: nearcall_client) -> *mut nearcall_status {
     // SAFETY: the rules of the header.
-    unsafe { border(|_| handles::take::<Client>(client.id).map(drop)) }
+    unsafe {
+        border(|_| {
+            // A method that this thread remembers keeps the connection of a freed caller.
+            forget_freed();
+            handles::take::<Client>(client.id).map(drop)
+        })
+    }
 }
 
 /// Waits until a server answers at an address, for `timeout_ns` at most.

@@ -160,9 +160,11 @@ fn host(arguments: &Arguments) -> Result<ExitCode, Failure> {
         )
         .into());
     }
-    // Without the smaller one, this program as it runs now. Either file may be replaced meanwhile:
-    // what is said to a group only ever grows.
-    let worker = find_beside_self(GROUP_PROGRAM).map(PathBuf::into_os_string);
+    // Without the smaller one, or where others may write it, this program as it runs now. Either
+    // file may be replaced meanwhile: what is said to a group only ever grows.
+    let worker = find_beside_self(GROUP_PROGRAM)
+        .filter(|found| crate::config::open_program(found).is_ok())
+        .map(PathBuf::into_os_string);
     let worker = vec![worker.unwrap_or_else(|| "/proc/self/exe".into()), GROUP.into()];
     let gateway = vec![gateway, "gateway".into()];
     let options = HostOptions { worker, gateway, log: Box::new(print_line) };

@@ -124,6 +124,8 @@ fn problem(control: &str, places: &Places) -> io::Result<()> {
     if Command::new("dpkg-deb").arg("--version").output().is_err() {
         return Ok(());
     }
+    // It refuses directories that others than the owner may not read, as some masks make them.
+    succeed(Command::new("chmod").args(["-R", "u=rwX,go=rX,g-s"]).arg(&stage))?;
     let package = stage.with_extension("deb");
     succeed(Command::new("dpkg-deb").args(["-Znone", "--build"]).args([&stage, &package]))?;
     succeed(Command::new("dpkg-deb").arg("--info").arg(package)).map(drop)
@@ -142,6 +144,9 @@ pub(super) fn make(places: &Places) -> io::Result<Vec<Made>> {
         .collect::<io::Result<Vec<_>>>()?;
     let old = places.stage("older")?;
     let new = places.out.join("debian");
+    if new.exists() {
+        fs::remove_dir_all(&new)?;
+    }
     fs::create_dir_all(&new)?;
     let mut made = Vec::new();
     for (package, stage) in &stages {

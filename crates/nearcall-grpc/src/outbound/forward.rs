@@ -259,8 +259,21 @@ fn end_of(remote: &Remote, status: &tonic::Status) -> Status {
             "the connection to {address} has ended, and the method may have run: {}",
             chain_of(why)
         )),
+        Some(why) if was_dropped(status) => Status::unavailable(format!(
+            "the call at {address} has ended, and the method may have run: {}",
+            chain_of(why)
+        )),
         _ => convert::from_grpc(status),
     }
+}
+
+/// Returns whether the other end has dropped the call without a word: a server that ends may reset
+/// its calls before its connection is closed. Callers that give up reset calls at this end.
+fn was_dropped(status: &tonic::Status) -> bool {
+    let error = causes(status).find_map(|error| error.downcast_ref::<h2::Error>());
+    error.is_some_and(|error| {
+        error.is_reset() && error.is_remote() && error.reason() == Some(h2::Reason::CANCEL)
+    })
 }
 
 /// Returns the errors that have caused a status of this end.

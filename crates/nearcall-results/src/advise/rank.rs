@@ -10,8 +10,9 @@
 //! measured more than [`TIE_MAX`] worse than the other.
 //!
 //! **Invariant:** an advised mechanism that servers do not offer by default comes with what the
-//! server must do, and is never chosen where the intervals do not tell it from one that they offer.
-//! *Checked by* `of_what_cannot_be_told_apart_the_least_burden_is_chosen`.
+//! server must do, and is never chosen where the intervals do not tell it from one that they offer
+//! and that sleeps as it does, or from `shm` as it comes. *Checked by*
+//! `of_what_cannot_be_told_apart_the_least_burden_is_chosen`.
 
 use super::candidates::{Candidate, OURS};
 use super::interpolation::Value;

@@ -1,5 +1,5 @@
 //! What a run stores beside its cells: budgets, comparisons of waits, servers at rest, pairs of
-//! CPUs, where the time of a call goes, and where an imported run comes from.
+//! CPUs, and where the time of a call goes.
 
 use serde::{Deserialize, Serialize};
 

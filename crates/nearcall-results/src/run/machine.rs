@@ -94,8 +94,8 @@ impl Machine {
     }
 
     /// Whether two records are of one machine: processor, CPUs, caches and memory are the same, and
-    /// no host name says otherwise. Another kernel, governor or limit does not make another
-    /// machine. Of machines whose processor is unknown the ids decide.
+    /// the host name. Another kernel, governor or limit does not make another machine. Of machines
+    /// whose processor or host name is unknown the ids decide: equal models are not one machine.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let facts = |machine: &Self| {
@@ -104,10 +104,11 @@ impl Machine {
             (cpu_model, architecture, cpus, topology, caches, numa_nodes)
         };
         let hosts = [self, other].map(|machine| machine.state.host_name.as_str());
-        let one_host = hosts[0] == hosts[1] || hosts.contains(&UNKNOWN) || hosts.contains(&"");
+        let are_named = !hosts.contains(&UNKNOWN) && !hosts.contains(&"");
+        let one_host = if are_named { hosts[0] == hosts[1] } else { self.id == other.id };
         // A kernel reserves a little of it, each another part.
         let memory = match [self.memory_bytes, other.memory_bytes] {
-            [Some(one), Some(two)] => one.abs_diff(two) <= one / MEMORY_PART,
+            [Some(one), Some(two)] => one.abs_diff(two) <= one.max(two) / MEMORY_PART,
             [one, two] => one == two,
         };
         let known = !matches!(self.cpu_model.as_str(), "" | UNKNOWN);
@@ -209,6 +210,7 @@ mod tests {
             cpu_model: "EPYC".to_owned(),
             memory_bytes: Some(25_276_510_208),
             id: "a".to_owned(),
+            state: MachineState { host_name: "vm".to_owned(), ..MachineState::default() },
             ..Machine::default()
         };
         let with = |change: fn(&mut Machine)| {
@@ -218,6 +220,7 @@ mod tests {
         };
         assert!(with(|other| other.kernel = "Linux 7".to_owned()));
         assert!(with(|other| other.memory_bytes = Some(25_276_063_744)));
+        assert!(!with(|other| other.state.host_name = UNKNOWN.to_owned()), "of the same model");
         // The same name, and the same id.
         for change in [
             (|other| other.memory_bytes = Some(8 << 30)) as fn(&mut Machine),
@@ -229,8 +232,7 @@ mod tests {
             change(&mut other);
             assert!(!machine.is_same(&other));
         }
-        let mut named = [machine.clone(), machine.clone()];
-        named[0].state.host_name = "one".to_owned();
+        let mut named = [machine.clone(), machine];
         assert!(named[0].is_same(&named[1]));
         named[1].state.host_name = "two".to_owned();
         assert!(!named[0].is_same(&named[1]));
